@@ -1,0 +1,61 @@
+/** What went wrong, by who can mend it; the HTTP layer maps a kind to a status. */
+export type ErrorKind =
+  | 'usage' // the caller sent something wrong
+  | 'not_found'
+  | 'conflict' // right in form, refused by the state of the engine
+  | 'too_large'
+  | 'unauthenticated'
+  | 'forbidden'
+  | 'unavailable' // a backend or a tier cannot serve now
+  | 'internal'
+
+/** Every operating error: one row gives its kind, whether a retry can help, and what it means. */
+export const ERRORS = {
+  BAD_REQUEST: { kind: 'usage', retryable: false, help: 'A field of the request is missing, unknown or out of range.' },
+  CONFIG_INVALID: { kind: 'usage', retryable: false, help: 'An option, environment variable or file key is wrong.' },
+  LAYOUT_MISMATCH: { kind: 'conflict', retryable: false, help: 'The model is registered with another chunk size or layout.' },
+  TRACE_INVALID: { kind: 'usage', retryable: false, help: 'A line of the trace file cannot be read.' },
+  DATA_DIR_LOCKED: { kind: 'conflict', retryable: false, help: 'Another engine runs on this data directory.' },
+  DATA_DIR_UNWRITABLE: { kind: 'usage', retryable: false, help: 'The data directory cannot be created or written.' },
+  PORT_TAKEN: { kind: 'conflict', retryable: false, help: 'The port is in use, or may not be bound.' },
+  SHARED_MEMORY_TOO_SMALL: { kind: 'usage', retryable: false, help: 'The shared-memory file system cannot back the L1 size asked for.' },
+  SHARED_MEMORY_UNAVAILABLE: { kind: 'unavailable', retryable: false, help: 'Shared memory cannot be mapped on this machine.' },
+  NOT_FOUND: { kind: 'not_found', retryable: false, help: 'No such route, chunk, adapter, pin or lease.' },
+  PAYLOAD_TOO_LARGE: { kind: 'too_large', retryable: false, help: 'The body is over the limit.' },
+  UNAUTHENTICATED: { kind: 'unauthenticated', retryable: false, help: 'A bearer token is required, or the one sent is unknown or expired.' },
+  FORBIDDEN: { kind: 'forbidden', retryable: false, help: 'The token lacks the scope of this route, or the Host or Origin is foreign.' },
+  NO_ROOM: { kind: 'unavailable', retryable: true, help: 'L1 has no room even after demand eviction.' },
+  LEASE_EXPIRED: { kind: 'conflict', retryable: true, help: 'The lease expired or was released before the operation.' },
+  L2_TIMEOUT: { kind: 'unavailable', retryable: true, help: 'An L2 adapter did not answer before its deadline.' },
+  L2_UNAVAILABLE: { kind: 'unavailable', retryable: true, help: 'An L2 adapter cannot be reached or its storage failed.' },
+  L2_CORRUPT: { kind: 'unavailable', retryable: false, help: 'An L2 object failed its checksum or its header is not ours.' },
+  L2_FULL: { kind: 'unavailable', retryable: true, help: 'An L2 adapter has no room for the object.' },
+  L2_DRAINING: { kind: 'conflict', retryable: false, help: 'The adapter is draining, failed or removed and takes no new work.' },
+  DEVICE_FAULT: { kind: 'unavailable', retryable: false, help: 'A device transfer failed.' },
+  DEVICE_OUT_OF_MEMORY: { kind: 'unavailable', retryable: false, help: 'The device cannot back the L0 pool.' },
+  SHUTTING_DOWN: { kind: 'unavailable', retryable: true, help: 'The engine is stopping.' },
+  INTERNAL: { kind: 'internal', retryable: false, help: 'A bug in kvtier. The log has the details.' },
+} as const satisfies Record<string, { kind: ErrorKind; retryable: boolean; help: string }>
+
+export type ErrorCode = keyof typeof ERRORS
+
+/**
+ * An operating error. A bug is asserted; a miss or a full tier is a value.
+ * `code` is the contract; the message is for people: one line that names the field and the fix.
+ */
+export class CacheError extends Error {
+  override readonly name = 'CacheError'
+  readonly code: ErrorCode
+  /** Flat facts. The key `field` names the request field or option at fault. */
+  readonly detail: Readonly<Record<string, string | number>>
+
+  constructor(code: ErrorCode, message: string, detail: CacheError['detail'] = {}, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.code = code
+    this.detail = detail
+  }
+
+  get kind(): ErrorKind {
+    return ERRORS[this.code].kind
+  }
+}
