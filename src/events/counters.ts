@@ -1,0 +1,110 @@
+// Every exact number of the engine, by meaning, one list for each owner. The owner adds in place to a
+// `CounterTable` of these fields; `metrics/` says which metric a field is. "Shard" = one stored object:
+// the part of one chunk that belongs to one worker rank (metrics.md calls it a chunk).
+
+/** One row a tenant. Owner: engine/. */
+export const ENGINE_TENANT_FIELDS = [
+  'lookups',
+  'requestedTokens',
+  'hitTokens',
+  'hitTokensL0',
+  'hitTokensL1',
+  'hitTokensL2',
+  'loadedShards', // delivered back into service at retrieve end
+] as const
+
+/** One row. Owner: engine/ and transfer/. */
+export const ENGINE_FIELDS = ['activePrefetchJobs', 'activePeerLookupJobs'] as const
+
+/** One row a tenant. Owner: l1/. */
+export const L1_TENANT_FIELDS = [
+  'readShards',
+  'writeShards',
+  'recoveredShards',
+  'evictedShards',
+  'removedClear',
+  'removedDelete',
+  'removedQuota',
+  'removedCorrupt',
+  'readFailureExpired',
+  'readFailureChecksum',
+  'readFailureLost',
+  'allocationFailureStore',
+  'allocationFailureLoad',
+  'usageBytes', // resident + reserved + quarantined + removed-but-leased, of this tenant
+] as const
+
+/** One row. Owner: l1/. */
+export const L1_FIELDS = [
+  'capacityBytes',
+  'usageBytes',
+  'usageRatio',
+  'quarantinedBytes',
+  'loopTicks',
+  'loopTriggered',
+  'leasesExpired',
+  'ghostsExpired',
+  'checksumFailures',
+] as const
+
+/** One row a tenant. Owner: l0/. */
+export const L0_TENANT_FIELDS = ['allocatedBlocks', 'reusedBlocks', 'evictedBlocks', 'allocationFailures'] as const
+
+/** One row. Owner: l0/. */
+export const L0_FIELDS = ['capacityBlocks', 'usedBlocks', 'freeBlocks'] as const
+
+/** One row a tenant. Owner: transfer/l0-l1-copier. Stores go down (L0 to L1), loads go up. */
+export const COPY_TENANT_FIELDS = ['storeBytes', 'storeBusySeconds', 'loadBytes', 'loadBusySeconds'] as const
+
+/** One row an adapter. Owner: l2/adapter-set. */
+export const L2_FIELDS = [
+  'usageBytes',
+  'objects',
+  'capacityBytes', // 0 = no limit
+  'inflightStores', // batches
+  'inflightLoads', // batches
+  'inflightLoadBytes', // L1 bytes reserved by those loads
+  'inflightStoreObjects',
+  'inflightLoadObjects',
+  'evictedObjects',
+  'checksumFailures',
+  'circuitState', // 0 closed, 1 half open, 2 open
+] as const
+
+/** One row an adapter and tenant: row = adapter row x tenant rows + tenant. Owner: l2/adapter-set. */
+export const L2_TENANT_FIELDS = [
+  'storeSubmittedRequests',
+  'storeSubmittedObjects',
+  'storeCompletedRequests',
+  'storeCompletedObjects', // already-present ones included
+  'storeFailedError',
+  'storeFailedTimeout',
+  'storeFailedFull',
+  'storeFailedCancelled',
+  'lookupRequests',
+  'lookupObjects',
+  'hitObjects', // leading prefix, counted from the lookup's answer
+  'loadSubmittedRequests',
+  'loadSubmittedObjects',
+  'loadCompletedRequests',
+  'loadCompletedObjects',
+  'failureL1Oom',
+  'failureNotFound',
+  'failureCorrupt',
+  'failureError',
+  'failureCancelled',
+  'storeBytes',
+  'storeBusySeconds',
+  'loadBytes',
+  'loadBusySeconds',
+] as const
+
+/** One row a state value. Owner: l2/adapter-set. */
+export const L2_STATES = ['active', 'draining'] as const
+
+/** One row a loop; the row order is `LOOPS`. Owner: the loop. */
+export const LOOP_FIELDS = ['lastBeatMs', 'errors'] as const
+export const LOOPS = ['eviction', 'lease_sweep', 'store', 'prefetch', 'event_bus'] as const
+
+/** Adapters at most, over the life of a process: rows are never used twice. */
+export const ADAPTER_ROWS = 64

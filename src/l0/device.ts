@@ -1,0 +1,47 @@
+/** Direction of a transfer, seen from the host. */
+export type Direction = 'store' | 'load' // store = device to host (D2H), load = host to device (H2D)
+
+/** A queue of transfers that complete in order. */
+export type StreamId = number
+
+export interface DeviceInfo {
+  readonly kind: 'cuda' | 'simulated'
+  readonly name: string
+  readonly profile: string
+  readonly capacityBytes: number
+}
+
+/**
+ * n copies between device memory and one host buffer. Arrays are parallel, length n.
+ * Offsets are bytes from the start of the device pool and of the host memory that the device was opened with.
+ */
+export interface CopyBatch {
+  readonly direction: Direction
+  readonly count: number
+  readonly deviceOffsets: Float64Array
+  readonly hostOffsets: Float64Array
+  readonly lengths: Float64Array
+}
+
+/** A GPU, real or simulated: a pool of memory, streams, and asynchronous copies. */
+export interface Device {
+  readonly info: DeviceInfo
+
+  /** Reserves the L0 pool. @throws CacheError DEVICE_OUT_OF_MEMORY */
+  open(poolBytes: number, host: Uint8Array | null): void
+
+  createStream(): StreamId
+
+  /**
+   * Queues a batch on a stream. Its bytes are visible at the far side only once the fence settles; until then
+   * the caller leaves both sides untouched.
+   *
+   * @param done called once: seconds the copy engine was busy with this batch, or the CacheError DEVICE_FAULT.
+   */
+  submit(stream: StreamId, batch: CopyBatch, done: (busySeconds: number, error: Error | null) => void): void
+
+  /** `lost` is permanent for the process: every transfer fails, the other tiers live on. */
+  readonly state: 'open' | 'lost' | 'closed'
+
+  close(): void
+}

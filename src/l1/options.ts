@@ -1,0 +1,25 @@
+/** Sizes and limits of the L1 tier. Units in the names; `config/` gives flags and defaults. */
+export interface L1Options {
+  /** Bytes of the arena. */
+  readonly capacityBytes: number
+  /** Bytes of one extent; a size class takes whole spans of extents. 0 = chosen from the capacity. */
+  readonly extentBytes: number
+  /** Chunks the index can hold, ghosts included. */
+  readonly indexCapacityChunks: number
+  /** Shards the index can hold; one for each rank of a chunk. */
+  readonly indexCapacityShards: number
+  /** Fill level at which the eviction loop runs, and down to which it trims. 0..1 */
+  readonly evictionHighRatio: number
+  readonly evictionLowRatio: number
+  readonly evictionIntervalMs: number
+  readonly policy: 'lru' | 's3-fifo' | 'arc'
+  /** Evicted chunks remembered for the evict-reuse gap. */
+  readonly ghostCapacityChunks: number
+  /** Live leases at most, and chunk entries over all of them. */
+  readonly leaseCapacity: number
+  readonly leaseEntryCapacity: number
+  /** One of this many chunks (by hash) has its lifecycle published on the bus. 1 = all. */
+  readonly lifecycleSampleEvery: number
+  /** Bytes that pins may hold, as a share of the capacity. 0..1 */
+  readonly pinRatioMax: number
+}

@@ -1,0 +1,84 @@
+/** Outcome of one key of a batch. */
+export const OUTCOME_OK = 0
+export const OUTCOME_NOT_FOUND = 1
+/** The backend failed or timed out for this key. */
+export const OUTCOME_FAILED = 2
+/** The record is torn, altered, or of another layout: it was quarantined and counted. */
+export const OUTCOME_CORRUPT = 3
+/** Stores only: no room, even after the adapter's own eviction. */
+export const OUTCOME_FULL = 4
+
+/** What all keys of a batch have in common. */
+export interface KeySpace {
+  readonly model: string
+  readonly salt: string
+  /** World size: how many ranks share a chunk. */
+  readonly ranks: number
+  /** This object's rank, 0..ranks-1. */
+  readonly rank: number
+  /** Bytes of each object: a record of another length is corrupt. */
+  readonly shardBytes: number
+  /** Layout fingerprint: a record of another one is not served. Any string of up to 64 characters. */
+  readonly layout: string
+}
+
+/** n keys of one space. Chunk i is `hashes[32i .. 32i+32)`; its parent's hash lies at the same place of `parents`. */
+export interface KeyBatch {
+  readonly space: KeySpace
+  readonly count: number
+  readonly hashes: Uint8Array
+  readonly parents: Uint8Array
+}
+
+export interface AdapterUsage {
+  /** Bytes of published objects, headers included, from the adapter's own index. */
+  readonly bytes: number
+  readonly objects: number
+  /** 0 = no limit. */
+  readonly capacityBytes: number
+  /** Objects evicted for room since the adapter was opened. */
+  readonly evictedObjects: number
+}
+
+/** One L2 backend. n = batch.count; parallel arrays have length n. Errors: CacheError L2_*. */
+export interface L2Adapter {
+  /** Type, as configured: memory, filesystem, redis... */
+  readonly type: string
+
+  /** Opens or recovers the backend. Usage is exact once it resolves. @throws CacheError L2_UNAVAILABLE, DATA_DIR_* */
+  open(): Promise<void>
+
+  /** found[i] = 1 when chunk i is held, else 0. Refreshes nothing. */
+  lookup(batch: KeyBatch, found: Uint8Array, signal: AbortSignal): Promise<void>
+
+  /**
+   * Writes sources[i] (shardBytes bytes) as object i. The caller leaves sources untouched until the promise
+   * settles. An object is visible only whole. An object already there is OK and not written again.
+   *
+   * @param outcomes out: one OUTCOME_* a key.
+   * @returns bytes written, summed over newly written objects.
+   * @throws CacheError L2_* when no key could be tried; one bad key never rejects.
+   */
+  store(batch: KeyBatch, sources: readonly Uint8Array[], outcomes: Uint8Array, signal: AbortSignal): Promise<number>
+
+  /**
+   * Reads object i into targets[i] (shardBytes bytes) and verifies it.
+   * The caller leaves targets untouched until the promise settles.
+   *
+   * @param outcomes out: one OUTCOME_* a key. Unless OK, targets[i] is garbage.
+   * @returns bytes read, summed over OUTCOME_OK.
+   * @throws CacheError L2_* when no key could be tried; one bad key never rejects.
+   */
+  load(batch: KeyBatch, targets: readonly Uint8Array[], outcomes: Uint8Array, signal: AbortSignal): Promise<number>
+
+  /** Removes objects; absent ones are fine. @returns how many were there. */
+  remove(batch: KeyBatch, signal: AbortSignal): Promise<number>
+
+  /** Removes every object of a (model, salt), of a whole model, or all. @returns how many were there. */
+  clear(filter: { readonly model?: string; readonly salt?: string }, signal: AbortSignal): Promise<number>
+
+  usage(): AdapterUsage
+
+  /** Flushes and closes. Further calls reject with L2_UNAVAILABLE. */
+  close(): Promise<void>
+}
