@@ -1,0 +1,184 @@
+/**
+ * The engine as the HTTP service sees it. The service runs on its own thread, so every method is a question
+ * that crosses to the data thread and back; the arena itself is shared memory, and chunk bytes never cross.
+ *
+ *   PUT   stat model -> reserveShard -> bytes into arena[offset, offset + length) -> commitShard | abortShard
+ *   GET   leaseShard -> bytes out of arena[offset, offset + length) -> releaseLease
+ *
+ * Misses, no room and refusals by state are values (`status`); a CacheError is thrown for bad input
+ * (BAD_REQUEST, LAYOUT_MISMATCH) and for an engine that cannot answer (SHUTTING_DOWN, INTERNAL).
+ * Ids are opaque strings on this side. Everything passed and returned can be structured-cloned.
+ */
+export interface EnginePort {
+  /** Makes a model known, so that its chunks can be stored. Idempotent. @throws CacheError LAYOUT_MISMATCH */
+  registerModel(model: ModelLayout): Promise<void>
+  /** Every registered layout, in order of registration. */
+  models(): Promise<ModelLayout[]>
+  /** The layout under this name; `ranks` picks one when the name has several. */
+  findModel(model: string, ranks?: number): Promise<ModelMatch>
+
+  /** Longest cached prefix of a prompt. Unless `dryRun`, counts as a lookup, loads from L2, and leases the hit. */
+  lookup(query: LookupQuery): Promise<LookupAnswer>
+  /** Ends a lease of `lookup` or `leaseShard`. Idempotent: false when unknown or expired. */
+  releaseLease(leaseId: string): Promise<boolean>
+  /** Gives a lease its full time again. False when unknown or expired: its bytes must not be read any more. */
+  renewLease(leaseId: string): Promise<boolean>
+
+  /** Whether the shard can be read, and its length. Touches and counts nothing. */
+  statShard(shard: ShardRef): Promise<{ status: 'hit'; length: number } | { status: 'miss' }>
+  /** Leases one shard for reading, and counts it as served once the lease is released with `served`. */
+  leaseShard(shard: ShardRef): Promise<SlotLease | { status: 'miss' }>
+  /** Reports that the whole shard of this lease reached the client, and releases it. */
+  served(leaseId: string): Promise<boolean>
+
+  /** Reserves a slot for one shard under a write lease. Changes nothing unless `granted`. */
+  reserveShard(shard: ShardRef, parent: Uint8Array | null): Promise<SlotLease | ReserveRefusal>
+  /** Makes the written shard readable. `no_parent`, `expired`: nothing became readable and the slot is given back. */
+  commitShard(leaseId: string): Promise<'committed' | 'no_parent' | 'expired'>
+  /** Gives the slot back. The caller promises not to write to it any more, also when the lease has expired. */
+  abortShard(leaseId: string): Promise<void>
+
+  adapters(): Promise<AdapterInfo[]>
+  /** Removes chunks from the tiers named. Leased ones vanish from lookups at once and are freed later. */
+  clear(filter: ClearFilter): Promise<ClearAnswer>
+  /** Keeps the resident chunks of a prompt in L1 until unpinned. */
+  pin(query: PinQuery): Promise<PinAnswer>
+  pins(): Promise<PinInfo[]>
+  /** False when there is no such pin. */
+  unpin(pinId: string): Promise<boolean>
+
+  /** One JSON object about the whole engine. `simulated` names what is not real, in words. */
+  status(): Promise<EngineStatus>
+  /** Why the engine should get no traffic; empty = ready. Must answer within a second even under load. */
+  readiness(): Promise<string[]>
+}
+
+/** What a shard of a model is. One name may be registered once for each world size. */
+export interface ModelLayout {
+  readonly model: string
+  /** Bytes of one shard: what one rank stores of one chunk. */
+  readonly shardBytes: number
+  /** World size. */
+  readonly ranks: number
+  /** Fingerprint of the layout, free text. */
+  readonly layout: string
+  /** Tokens of one chunk. Absent when registering: the engine has one for all. */
+  readonly chunkTokens?: number
+}
+
+export type ModelMatch =
+  | { readonly status: 'found'; readonly layout: ModelLayout }
+  | { readonly status: 'unknown' }
+  /** Several world sizes are registered under this name, and none was asked for. */
+  | { readonly status: 'ambiguous'; readonly ranks: readonly number[] }
+
+export interface LookupQuery {
+  readonly model: string
+  readonly salt: string
+  readonly ranks: number
+  readonly tokens: Uint32Array
+  readonly requestId: string
+  /** No lease, no counter, no touch, no load. */
+  readonly dryRun: boolean
+}
+
+export interface LookupAnswer {
+  /** null when nothing was hit, or for a dry run. */
+  readonly leaseId: string | null
+  readonly leaseTtlMs: number
+  readonly requestedTokens: number
+  readonly hitTokens: number
+  readonly chunkTokens: number
+  /** Whole chunks hit. */
+  readonly hitChunks: number
+  /** Hit tokens by the tier that held them. */
+  readonly tiers: { readonly l0: number; readonly l1: number; readonly l2: number }
+  /** Hashes of every whole chunk of the prompt, root first, 32 bytes each, end to end. */
+  readonly hashes: Uint8Array
+}
+
+/** One stored object: the part of one chunk that belongs to one rank. */
+export interface ShardRef {
+  readonly model: string
+  readonly salt: string
+  readonly ranks: number
+  /** 0..ranks-1 */
+  readonly rank: number
+  /** 32 bytes. */
+  readonly hash: Uint8Array
+}
+
+/** A place in the arena, `offset` and `length` in bytes, for `ttlMs` from when it was given. */
+export interface SlotLease {
+  readonly status: 'granted'
+  readonly leaseId: string
+  readonly offset: number
+  readonly length: number
+  readonly ttlMs: number
+}
+
+export interface ReserveRefusal {
+  /** `present`: already readable. `busy`: another client writes it. */
+  readonly status: 'present' | 'busy' | 'no_parent' | 'no_room'
+}
+
+export interface AdapterInfo {
+  readonly name: string
+  readonly type: string
+  readonly state: 'active' | 'draining' | 'removed' | 'failed'
+  readonly usageBytes: number
+  /** 0 = no limit. */
+  readonly capacityBytes: number
+  readonly objects: number
+  readonly inflightStores: number
+  readonly inflightLoads: number
+  readonly inflightLoadBytes: number
+}
+
+export type TierName = 'l0' | 'l1' | 'l2'
+
+export interface ClearFilter {
+  /** Absent = every model. */
+  readonly model?: string
+  /** Absent = every salt; only with `model`. */
+  readonly salt?: string
+  readonly tiers: readonly TierName[]
+}
+
+/** What was removed: L0 blocks, L1 shards, L2 objects; 0 for a tier that was not named. */
+export interface ClearAnswer {
+  readonly l0Blocks: number
+  readonly l1Shards: number
+  readonly l2Objects: number
+}
+
+export interface PinQuery {
+  readonly model: string
+  readonly salt: string
+  readonly ranks: number
+  readonly tokens: Uint32Array
+}
+
+export type PinAnswer =
+  | { readonly status: 'pinned'; readonly pin: PinInfo }
+  /** No whole chunk of the prompt is in L1. */
+  | { readonly status: 'nothing_resident' }
+  /** The bytes would pass the pin limit of L1. */
+  | { readonly status: 'over_limit' }
+
+export interface PinInfo {
+  readonly pinId: string
+  readonly model: string
+  readonly salt: string
+  readonly tokens: number
+  readonly chunks: number
+  readonly bytes: number
+  /** ISO 8601, UTC. */
+  readonly createdAt: string
+}
+
+export interface EngineStatus {
+  /** What is simulated, in words for people; empty when all is real. */
+  readonly simulated: readonly string[]
+  readonly [section: string]: unknown
+}
