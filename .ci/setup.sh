@@ -1,0 +1,32 @@
+#!/bin/sh
+# Installs what package-lock.json names, when it is not installed yet, and checks the Node that scripts run on.
+# Runs before `npm start` and `npm test`, in any POSIX shell. Quiet when everything is up to date.
+set -eu
+
+marker=node_modules/.installed-lock # a copy of the lock file, written last: an interrupted install has none
+pinned=node_modules/.bin/node
+
+if ! cmp -s package-lock.json "$marker"; then
+  echo 'kvtier: installing packages (npm ci) ...' >&2
+  rm -f "$marker"
+  # npm ci deletes node_modules, and with it the Node that may be running this: call npm by the outer one.
+  if [ -n "${npm_execpath:-}" ] && [ -x "${npm_node_execpath:-}" ]; then
+    "$npm_node_execpath" "$npm_execpath" ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2
+  else
+    npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2
+  fi
+  # A pinned Node that cannot run here (musl) must not hide the machine's own.
+  if [ -e "$pinned" ] && ! "$pinned" --version >/dev/null 2>&1; then rm -f "$pinned"; fi
+  cp package-lock.json "$marker"
+fi
+
+if [ -x "$pinned" ]; then exit 0; fi
+version=$(node --version 2>/dev/null || echo none)
+major=${version#v}
+major=${major%%.*}
+case $major in '' | *[!0-9]*) major=0 ;; esac
+if [ "$major" -lt 24 ]; then
+  echo "kvtier: there is no pinned Node for this platform ($(uname -s) $(uname -m)), and its own Node is $version." >&2
+  echo 'kvtier: install Node 24 or newer and run the command again.' >&2
+  exit 1
+fi
