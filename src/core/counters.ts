@@ -13,7 +13,7 @@ export class CounterTable<Field extends string = string> {
   readonly stride: number
 
   /** @param values rows x fields doubles, all 0; made here when absent. */
-  constructor(fields: readonly Field[], rows: number, values = new Float64Array(rows * fields.length)) {
+  constructor(fields: readonly Field[], rows: number, values: Float64Array = new Float64Array(rows * fields.length)) {
     assert(values.length === rows * fields.length, 'counter table of another size')
     this.fields = fields
     this.rows = rows

@@ -1,3 +1,4 @@
+import { assert } from '../core/assert.ts'
 import type { EventType } from './define.ts'
 
 /** Told each event of a batch, oldest first. Arguments a, b and c follow the event's `payload`. */
@@ -7,4 +8,126 @@ export type EventHandler = (typeId: number, tenant: number, timeMs: number, a: n
 export interface EventSink {
   /** Never blocks and never throws: when the ring is full this newest event is dropped and counted by type. */
   publish(type: EventType, tenant: number, timeMs: number, a?: number, b?: number, c?: number): void
+}
+
+/** Kinds of event that the bus can count. */
+export const EVENT_TYPES_MAX = 64
+
+// The shared buffer:
+//
+//   bytes 0..64      Int32   head | tail | capacity | unused      head, tail: events ever written, read, mod 2^32
+//   bytes 64..       Float64 dropped in all | dropped by type (EVENT_TYPES_MAX)
+//   then             Float64 capacity records of 6: type id | tenant | time, ms | a | b | c
+//
+// The producer fills the record, then moves head; the consumer delivers it, then moves tail. An event being
+// delivered therefore still counts in the depth and as the oldest one.
+const HEAD = 0
+const TAIL = 1
+const CAPACITY = 2
+const HEADER_BYTES = 64
+const DROPPED_DOUBLES = 1 + EVENT_TYPES_MAX
+const RECORD_DOUBLES = 6
+const READ_TRIES = 8
+
+/** A bounded ring of events between two threads: one produces, one drains. Any thread may read its counts. */
+export class EventBus implements EventSink {
+  readonly buffer: SharedArrayBuffer
+  readonly capacityEvents: number
+  readonly #indices: Int32Array
+  readonly #dropped: Float64Array
+  readonly #records: Float64Array
+  readonly #mask: number
+
+  private constructor(buffer: SharedArrayBuffer) {
+    this.buffer = buffer
+    this.#indices = new Int32Array(buffer, 0, HEADER_BYTES / 4)
+    this.capacityEvents = this.#indices[CAPACITY]!
+    this.#mask = this.capacityEvents - 1
+    this.#dropped = new Float64Array(buffer, HEADER_BYTES, DROPPED_DOUBLES)
+    this.#records = new Float64Array(buffer, HEADER_BYTES + DROPPED_DOUBLES * 8, this.capacityEvents * RECORD_DOUBLES)
+  }
+
+  /** @param capacityEvents a power of two. */
+  static create(capacityEvents: number): EventBus {
+    const isPowerOfTwo = capacityEvents > 0 && Number.isInteger(Math.log2(capacityEvents))
+    assert(isPowerOfTwo && capacityEvents <= 2 ** 30, 'bus capacity is not a power of two')
+    const doubles = DROPPED_DOUBLES + capacityEvents * RECORD_DOUBLES
+    const buffer = new SharedArrayBuffer(HEADER_BYTES + doubles * 8)
+    new Int32Array(buffer, 0, 4)[CAPACITY] = capacityEvents
+    return new EventBus(buffer)
+  }
+
+  /** The bus of another thread, from its `buffer`. */
+  static attach(buffer: SharedArrayBuffer): EventBus {
+    return new EventBus(buffer)
+  }
+
+  publish(type: EventType, tenant: number, timeMs: number, a = 0, b = 0, c = 0): void {
+    const indices = this.#indices
+    const head = Atomics.load(indices, HEAD)
+    if (((head - Atomics.load(indices, TAIL)) | 0) >= this.capacityEvents) {
+      this.#dropped[0]! += 1
+      this.#dropped[1 + type.id]! += 1
+      return
+    }
+    const records = this.#records
+    const at = (head & this.#mask) * RECORD_DOUBLES
+    records[at] = type.id
+    records[at + 1] = tenant
+    records[at + 2] = timeMs
+    records[at + 3] = a
+    records[at + 4] = b
+    records[at + 5] = c
+    Atomics.store(indices, HEAD, (head + 1) | 0)
+  }
+
+  /**
+   * Delivers at most `maxEvents` of the events there are now. An event whose handler throws counts as delivered;
+   * the error is passed on, and the rest of the batch waits for the next call.
+   *
+   * @returns events delivered.
+   */
+  drain(maxEvents: number, handler: EventHandler): number {
+    const indices = this.#indices
+    const records = this.#records
+    const first = Atomics.load(indices, TAIL)
+    const count = Math.min(maxEvents, (Atomics.load(indices, HEAD) - first) | 0)
+    for (let i = 0; i < count; i += 1) {
+      const at = ((first + i) & this.#mask) * RECORD_DOUBLES
+      try {
+        handler(records[at]!, records[at + 1]!, records[at + 2]!, records[at + 3]!, records[at + 4]!, records[at + 5]!)
+      } finally {
+        Atomics.store(indices, TAIL, (first + i + 1) | 0)
+      }
+    }
+    return count
+  }
+
+  /** Events not yet delivered, one being delivered included. */
+  depth(): number {
+    const tail = Atomics.load(this.#indices, TAIL) // before head: head only grows, so the difference is never negative
+    return Math.min(this.capacityEvents, (Atomics.load(this.#indices, HEAD) - tail) | 0)
+  }
+
+  /** Time of the oldest undelivered event, one being delivered included; 0 when there is none. */
+  oldestTimeMs(): number {
+    let timeMs = 0
+    for (let i = 0; i < READ_TRIES; i += 1) {
+      const tail = Atomics.load(this.#indices, TAIL)
+      if (Atomics.load(this.#indices, HEAD) === tail) return 0
+      timeMs = this.#records[(tail & this.#mask) * RECORD_DOUBLES + 2]!
+      // Once tail has moved on, the producer may have written over the record: read again.
+      if (Atomics.load(this.#indices, TAIL) === tail) break
+    }
+    return timeMs
+  }
+
+  /** Events dropped because the ring was full. */
+  dropped(): number {
+    return this.#dropped[0]!
+  }
+
+  droppedOf(typeId: number): number {
+    return this.#dropped[1 + typeId]!
+  }
 }

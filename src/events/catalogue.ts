@@ -38,10 +38,16 @@ export const CHUNK_STORED = defineEvent({
   emittedBy: 'engine/engine.ts',
 })
 
-/** A chunk was asked for by a lookup (spatially sampled by hash, for the would-hit estimate). */
+/**
+ * A chunk was asked for by a lookup, resident or not: what the would-hit estimate is made from. The events of one
+ * lookup follow each other **tail first** (last whole chunk of the prompt to the first), each chunk once. `tag` is
+ * `chunkTag` of the hash and its key space; a chunk whose `sampleValue(tag)` is not below the `sampling` table's
+ * `askedBelow` may be left out. `bytes` are those of the whole chunk, all ranks. `askedBefore` is how many chunks all
+ * earlier lookups asked for, sampled or not: the same in all events of a lookup, and higher in the next one.
+ */
 export const CHUNK_ASKED = defineEvent({
   name: 'chunk_asked',
-  payload: ['hashLow', 'hashHigh', 'bytes'],
+  payload: ['tag', 'bytes', 'askedBefore'],
   emittedBy: 'engine/engine.ts',
 })
 

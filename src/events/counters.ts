@@ -106,5 +106,10 @@ export const L2_STATES = ['active', 'draining'] as const
 export const LOOP_FIELDS = ['lastBeatMs', 'errors'] as const
 export const LOOPS = ['eviction', 'lease_sweep', 'store', 'prefetch', 'event_bus'] as const
 
+/** One row. Owner: metrics/, on the thread that drains the bus; read by engine/. */
+export const SAMPLING_FIELDS = [
+  'askedBelow', // CHUNK_ASKED is wanted for tags whose `sampleValue` is below this; 2^32 = all
+] as const
+
 /** Adapters at most, over the life of a process: rows are never used twice. */
 export const ADAPTER_ROWS = 64
