@@ -1,0 +1,15 @@
+/** Limits of the movers between tiers. Units in the names. */
+export interface TransferOptions {
+  /** Bytes of L2 stores in flight to one adapter. */
+  readonly storeBudgetBytes: number
+  /** Shards waiting for one adapter; further ones are skipped and counted. */
+  readonly storeQueueShards: number
+  /** Shards of one store or load batch at most. */
+  readonly batchShards: number
+  /** L1 bytes reserved by L2 loads in flight, over all adapters. */
+  readonly loadBudgetBytes: number
+  /** Prefetch jobs at most; a lookup past it is answered from L0 and L1 alone. */
+  readonly prefetchJobs: number
+  /** The store loop's period; it is also woken by every commit. */
+  readonly storeIntervalMs: number
+}
