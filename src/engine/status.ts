@@ -1,0 +1,78 @@
+import type { SpaceId } from '../core/ids.ts'
+import { LOOPS } from '../events/counters.ts'
+import type { Engine } from './engine.ts'
+
+/** What the engine cannot know of itself. */
+export interface StatusFacts {
+  readonly version: string
+  readonly pid: number
+  readonly startedAt: string
+  readonly nodeVersion: string
+  /** Where the arena lies: the shared-memory name, or null when it is private to the process. */
+  readonly segmentName: string | null
+  /** What is not real, in words for people. */
+  readonly simulated: readonly string[]
+}
+
+/** One JSON object about the whole engine, for `/status` and `kvtier status`. */
+export function engineStatus(engine: Engine, facts: StatusFacts) {
+  const { l1, cells, adapters, stores, prefetcher, options } = engine
+  return {
+    ...facts,
+    chunkTokens: options.chunkTokens,
+    l0: engine.device?.status() ?? null,
+    l1: {
+      capacityBytes: cells.l1.get(0, 'capacityBytes'),
+      usageBytes: cells.l1.get(0, 'usageBytes'),
+      usageRatio: cells.l1.get(0, 'usageRatio'),
+      quarantinedBytes: cells.l1.get(0, 'quarantinedBytes'),
+      residentChunks: l1.residentChunks,
+      liveLeases: l1.liveLeases,
+    },
+    l2: { adapters: adapters.describe(), queuedStores: stores.queuedShards, inflightStores: stores.inflightBatches },
+    lookups: { pending: engine.pendingLookups, prefetchJobs: prefetcher.activeJobs, sessions: engine.sessions.count },
+    pins: engine.pins.list().length,
+    tenants: tenantUsage(engine),
+    totals: {
+      requestedTokens: cells.engineTenants.sum('requestedTokens'),
+      hitTokens: cells.engineTenants.sum('hitTokens'),
+      hitTokensL0: cells.engineTenants.sum('hitTokensL0'),
+      hitTokensL1: cells.engineTenants.sum('hitTokensL1'),
+      hitTokensL2: cells.engineTenants.sum('hitTokensL2'),
+      l1EvictedChunks: cells.l1Tenants.sum('evictedShards'),
+    },
+  }
+}
+
+/** L1 bytes by (model, salt), largest first. */
+function tenantUsage(engine: Engine): { model: string; salt: string; l1UsageBytes: number }[] {
+  const rows = new Map<number, { model: string; salt: string; l1UsageBytes: number }>()
+  for (let id = 0; id < engine.l1.spaces.count; id += 1) {
+    const { tenant, model, salt } = engine.l1.spaces.spec(id as SpaceId)
+    const labels = engine.cells.tenants.labels(tenant) ?? { model, salt }
+    rows.set(tenant, { ...labels, l1UsageBytes: engine.cells.l1Tenants.get(tenant, 'usageBytes') })
+  }
+  return [...rows.values()].sort((a, b) => b.l1UsageBytes - a.l1UsageBytes)
+}
+
+/** A loop whose last cycle is older than this is stalled. */
+const STALL_MS = 10_000
+/** Quarantined bytes above this share of L1 redden readiness (spec/mp-wire.md). */
+const QUARANTINE_RATIO_MAX = 0.1
+
+/** Why the engine should get no traffic; empty = ready. */
+export function notReadyReasons(engine: Engine, nowMs: number): string[] {
+  const { cells } = engine
+  const reasons: string[] = []
+  LOOPS.forEach((loop, row) => {
+    const lastBeatMs = cells.loops.get(row, 'lastBeatMs')
+    if (lastBeatMs === 0 || nowMs - lastBeatMs < STALL_MS) return
+    reasons.push(`loop ${loop} has not run for ${((nowMs - lastBeatMs) / 1_000).toFixed(0)} s`)
+  })
+  const quarantined = cells.l1.get(0, 'quarantinedBytes') / Math.max(1, cells.l1.get(0, 'capacityBytes'))
+  if (quarantined > QUARANTINE_RATIO_MAX) {
+    reasons.push(`${(quarantined * 100).toFixed(0)} % of L1 is quarantined behind writers that never answered`)
+  }
+  if (engine.device?.isLost === true) reasons.push('the L0 device is lost: restart the engine to use it again')
+  return reasons
+}

@@ -1,0 +1,269 @@
+import type { Clock } from '../../core/clock.ts'
+import { HashChain } from '../../core/hash-chain.ts'
+import { type LeaseId, NO_LEASE, type SpaceId } from '../../core/ids.ts'
+import type { Engine } from '../../engine/engine.ts'
+import type { Lookup } from '../../engine/lookup.ts'
+import { checkModelName, checkSalt, type ModelRegistry, type RegisteredModel } from '../../engine/model-registry.ts'
+import type { PromptHasher } from '../../engine/prompt-hasher.ts'
+import { engineStatus, notReadyReasons, type StatusFacts } from '../../engine/status.ts'
+import { SlotList } from '../../l1/slot-list.ts'
+import type {
+  AdapterInfo,
+  ClearAnswer,
+  ClearFilter,
+  EnginePort,
+  EngineStatus,
+  LookupAnswer,
+  LookupQuery,
+  ModelLayout,
+  ModelMatch,
+  PinAnswer,
+  PinInfo,
+  PinQuery,
+  ReserveRefusal,
+  ShardRef,
+  SlotLease,
+} from '../http/engine-port.ts'
+import { type Held, HeldLeases } from './held-leases.ts'
+
+export interface EngineServiceParts {
+  readonly engine: Engine
+  readonly models: ModelRegistry
+  readonly hasher: PromptHasher
+  readonly clock: Clock
+  readonly facts: StatusFacts
+}
+
+/** The data thread's answer to the HTTP service: `EnginePort` over the engine. Ids on this side become opaque. */
+export class EngineService implements EnginePort {
+  readonly #parts: EngineServiceParts
+  readonly #held = new HeldLeases()
+  readonly #slots = new SlotList()
+
+  constructor(parts: EngineServiceParts) {
+    this.#parts = parts
+  }
+
+  /** Forgets the ids of expired leases. Run by the lease loop. */
+  sweep(): void {
+    this.#held.sweep(this.#parts.clock.nowMs(), (held) => this.#end(held))
+  }
+
+  async registerModel({ model, shardBytes, ranks, layout }: ModelLayout): Promise<void> {
+    this.#parts.models.register({ model, shardBytes, ranks, layout })
+    this.#open({ model, shardBytes, ranks, layout }, '')
+  }
+
+  async models(): Promise<ModelLayout[]> {
+    return this.#parts.models.list().map((model) => this.#layoutOf(model))
+  }
+
+  async findModel(model: string, ranks?: number): Promise<ModelMatch> {
+    const known = this.#parts.models.find(model).filter((one) => ranks === undefined || one.ranks === ranks)
+    if (known.length === 0) return { status: 'unknown' }
+    if (known.length > 1) return { status: 'ambiguous', ranks: known.map((one) => one.ranks) }
+    return { status: 'found', layout: this.#layoutOf(known[0]!) }
+  }
+
+  async lookup(query: LookupQuery): Promise<LookupAnswer> {
+    const { engine, hasher } = this.#parts
+    const space = this.#spaceOf(query.model, query.salt, query.ranks)
+    const chain = new HashChain(0)
+    await hasher.extend(chain, query.tokens, engine.options.chunkTokens)
+    if (query.dryRun) {
+      const hit = space === null ? { hitL0: 0, hitL1: 0 } : engine.peek(space, chain)
+      return this.#answer(chain, { hitL0: hit.hitL0, hitL1: hit.hitL1, hitL2: 0 }, null)
+    }
+    if (space === null) return this.#answer(chain, { hitL0: 0, hitL1: 0, hitL2: 0 }, null)
+    const owner = engine.sessions.nextOwner()
+    const lookup = await new Promise<Lookup>((resolve) => engine.lookup(space, chain, owner, resolve))
+    if (lookup.hitChunks === 0) {
+      engine.release(lookup)
+      return this.#answer(chain, lookup, null)
+    }
+    return this.#answer(chain, lookup, this.#held.add({ kind: 'lookup', lookup, expiresMs: lookup.expiresMs }))
+  }
+
+  async releaseLease(leaseId: string): Promise<boolean> {
+    const held = this.#held.take(leaseId)
+    if (held === undefined) return false
+    const isCurrent = held.expiresMs > this.#parts.clock.nowMs()
+    this.#end(held)
+    return isCurrent
+  }
+
+  async renewLease(leaseId: string): Promise<boolean> {
+    const held = this.#held.find(leaseId)
+    if (held === undefined) return false
+    const { engine, clock } = this.#parts
+    const { leaseTtlMs } = engine.options
+    const isHeld = held.kind === 'lookup' ? engine.renew(held.lookup) : engine.l1.renew(held.lease, leaseTtlMs)
+    if (isHeld) held.expiresMs = clock.nowMs() + leaseTtlMs
+    return isHeld
+  }
+
+  async statShard(shard: ShardRef): Promise<{ status: 'hit'; length: number } | { status: 'miss' }> {
+    const { l1 } = this.#parts.engine
+    const space = l1.spaces.find(shard.model, shard.salt, shard.ranks)
+    if (space === -1 || !l1.isShardReadable(space, shard.rank, HashChain.of(shard.hash), 0)) return { status: 'miss' }
+    return { status: 'hit', length: l1.spaces.spec(space).shardBytes }
+  }
+
+  async leaseShard(shard: ShardRef): Promise<SlotLease | { status: 'miss' }> {
+    const { engine, clock } = this.#parts
+    const { leaseTtlMs } = engine.options
+    const space = engine.l1.spaces.find(shard.model, shard.salt, shard.ranks)
+    if (space === -1) return { status: 'miss' }
+    const chain = HashChain.of(shard.hash)
+    const lease = engine.l1.lease(space, chain, 0, 1, 'read', engine.sessions.nextOwner(), leaseTtlMs)
+    this.#slots.clear()
+    if (lease === NO_LEASE || !engine.l1.slots(lease, shard.rank, 0, 1, this.#slots)) return { status: 'miss' }
+    return this.#granted(this.#held.add({ kind: 'read', space, lease, expiresMs: clock.nowMs() + leaseTtlMs }))
+  }
+
+  async served(leaseId: string): Promise<boolean> {
+    const held = this.#held.take(leaseId)
+    if (held === undefined || held.kind === 'write') return false
+    const { engine } = this.#parts
+    if (held.kind === 'lookup') engine.served(held.lookup, 0, held.lookup.hitChunks)
+    else engine.servedLease(held.space, held.lease, 0, 1)
+    this.#end(held)
+    return true
+  }
+
+  async reserveShard(shard: ShardRef, parent: Uint8Array | null): Promise<SlotLease | ReserveRefusal> {
+    const { engine, clock } = this.#parts
+    const { l1 } = engine
+    const space = this.#spaceOf(shard.model, shard.salt, shard.ranks)
+    if (space === null) return { status: 'no_parent' }
+    const isFirst = parent === null
+    const chain = HashChain.of(isFirst ? shard.hash : Buffer.concat([parent, shard.hash]))
+    const index = chain.count - 1
+    if (l1.isShardReadable(space, shard.rank, chain, index)) return { status: 'present' }
+    if (!isFirst && !l1.isShardReadable(space, shard.rank, chain, 0)) return { status: 'no_parent' }
+    if (l1.absentShards(space, shard.rank, chain, index, index + 1) === 0) return { status: 'busy' }
+    this.#slots.clear()
+    const owner = engine.sessions.nextOwner()
+    const lease = engine.reserve(space, shard.rank, chain, index, index + 1, owner, this.#slots)
+    if (lease === NO_LEASE) return { status: 'no_room' }
+    const expiresMs = clock.nowMs() + engine.options.leaseTtlMs
+    return this.#granted(this.#held.add({ kind: 'write', space, rank: shard.rank, lease, expiresMs }))
+  }
+
+  async commitShard(leaseId: string): Promise<'committed' | 'no_parent' | 'expired'> {
+    const held = this.#held.take(leaseId)
+    if (held === undefined || held.kind !== 'write') return 'expired'
+    const shards = this.#parts.engine.commit(held.space, held.rank, held.lease)
+    if (shards < 0) this.#parts.engine.l1.fence(held.lease) // the writer has just said that it is done
+    if (shards < 0) return 'expired'
+    return shards === 0 ? 'no_parent' : 'committed'
+  }
+
+  async abortShard(leaseId: string): Promise<void> {
+    const held = this.#held.take(leaseId)
+    if (held?.kind === 'write') this.#end(held)
+  }
+
+  async adapters(): Promise<AdapterInfo[]> {
+    return this.#parts.engine.adapters.describe()
+  }
+
+  clear({ model, salt, tiers }: ClearFilter): Promise<ClearAnswer> {
+    const filter = { ...(model === undefined ? {} : { model }), ...(salt === undefined ? {} : { salt }) }
+    const choice = { l0: tiers.includes('l0'), l1: tiers.includes('l1'), l2: tiers.includes('l2') }
+    return this.#parts.engine.clear(filter, choice)
+  }
+
+  async pin(query: PinQuery): Promise<PinAnswer> {
+    const { engine, hasher } = this.#parts
+    const space = engine.l1.spaces.find(query.model, query.salt, query.ranks)
+    if (space === -1) return { status: 'nothing_resident' }
+    const chain = new HashChain(0)
+    await hasher.extend(chain, query.tokens, engine.options.chunkTokens)
+    const pin = engine.pins.pin(space, chain, engine.sessions.nextOwner())
+    if (typeof pin === 'string') return { status: pin }
+    return { status: 'pinned', pin: this.#pinInfo(pin) }
+  }
+
+  async pins(): Promise<PinInfo[]> {
+    return this.#parts.engine.pins.list().map((pin) => this.#pinInfo(pin))
+  }
+
+  async unpin(pinId: string): Promise<boolean> {
+    return this.#parts.engine.pins.unpin(pinId)
+  }
+
+  async status(): Promise<EngineStatus> {
+    return engineStatus(this.#parts.engine, this.#parts.facts)
+  }
+
+  async readiness(): Promise<string[]> {
+    return notReadyReasons(this.#parts.engine, this.#parts.clock.nowMs())
+  }
+
+  /** The space of a registered model, opened on demand; null when the model is not registered. */
+  #spaceOf(model: string, salt: string, ranks: number): SpaceId | null {
+    checkModelName(model)
+    checkSalt(salt)
+    const known = this.#parts.models.find(model).find((one) => one.ranks === ranks)
+    return known === undefined ? null : this.#open(known, salt)
+  }
+
+  #open(model: RegisteredModel, salt: string): SpaceId {
+    return this.#parts.engine.openSpace({ ...model, salt })
+  }
+
+  #layoutOf(model: RegisteredModel): ModelLayout {
+    return { ...model, chunkTokens: this.#parts.engine.options.chunkTokens }
+  }
+
+  #answer(
+    chain: HashChain,
+    hit: { hitL0: number; hitL1: number; hitL2: number },
+    leaseId: string | null,
+  ): LookupAnswer {
+    const { chunkTokens, leaseTtlMs } = this.#parts.engine.options
+    const hitChunks = hit.hitL0 + hit.hitL1 + hit.hitL2
+    return {
+      leaseId,
+      leaseTtlMs,
+      requestedTokens: chain.count * chunkTokens,
+      hitTokens: hitChunks * chunkTokens,
+      chunkTokens,
+      hitChunks,
+      tiers: { l0: hit.hitL0 * chunkTokens, l1: hit.hitL1 * chunkTokens, l2: hit.hitL2 * chunkTokens },
+      hashes: chain.bytes.slice(0, chain.count * 32),
+    }
+  }
+
+  #granted(leaseId: string): SlotLease {
+    const { leaseTtlMs } = this.#parts.engine.options
+    return {
+      status: 'granted',
+      leaseId,
+      offset: this.#slots.offset[0]!,
+      length: this.#slots.length[0]!,
+      ttlMs: leaseTtlMs,
+    }
+  }
+
+  #pinInfo(pin: { id: string; space: SpaceId; chunks: number; bytes: number; createdWallMs: number }): PinInfo {
+    const { model, salt, chunkTokens } = this.#parts.engine.l1.spaces.spec(pin.space)
+    const { chunks, bytes } = pin
+    const createdAt = new Date(pin.createdWallMs).toISOString()
+    return { pinId: pin.id, model, salt, tokens: chunks * chunkTokens, chunks, bytes, createdAt }
+  }
+
+  /** Ends a lease. The writer of a write lease has said that it is done. */
+  #end(held: Held): void {
+    const { engine } = this.#parts
+    if (held.kind === 'lookup') engine.release(held.lookup)
+    else if (held.kind === 'read') engine.l1.release(held.lease)
+    else this.#abandonWrite(held.lease)
+  }
+
+  #abandonWrite(lease: LeaseId): void {
+    const { l1 } = this.#parts.engine
+    if (!l1.abort(lease)) l1.fence(lease)
+  }
+}
