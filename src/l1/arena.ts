@@ -1,0 +1,172 @@
+import { assert } from '../core/assert.ts'
+import { NO_SLOT, Spans } from './arena-spans.ts'
+import { ArenaVictims } from './arena-victims.ts'
+import { Extents, NO_SPAN } from './extents.ts'
+import { defaultExtentBytes, SizeClasses } from './size-classes.ts'
+
+export { NO_SLOT } from './arena-spans.ts'
+export { CLASS_LIMIT, CLASS_TABLE_FULL, CLASS_TOO_LONG } from './size-classes.ts'
+
+/** Told of each slot that moves: copy the bytes at `offsetOf(fromSlot)` to `offsetOf(toSlot)`, record the new slot. */
+export type MoveSlot = (owner: number, fromSlot: number, toSlot: number) => void
+
+/**
+ * Who owns which bytes of L1. Bookkeeping only: it never touches the bytes.
+ *
+ *   arena    |  extent  |  extent  |  extent  |  extent  |  extent  | ... | rest |
+ *   class A  |slot|slot|slot|slot|..|                                 span of 2 extents, tail lost
+ *   class B                         |slot|slot|slot|slot|             span of 1 extent
+ *
+ * A size class is an exact length. A class takes spans of s extents, aligned to s, and cuts them into slots; s is
+ * chosen so that at most 2 % is lost (see `spanShape`). A slot is a number; its offset is arithmetic.
+ *
+ * When lengths shift, extents must go from one class to another. Emptying an extent by evicting what lies in it would
+ * break the order of eviction: an extent mixes old and new chunks, parents and children, and freeing one extent would
+ * throw out chunks that are far from being the oldest. So the caller goes on evicting its globally oldest leaf, which
+ * may be of any class, and asks `reclaim` after each. As soon as the free slots of the other classes, scattered as they
+ * are, add up to a span, the live slots of one window move into them, and the window changes hands. What is evicted,
+ * and in which order, is what exact LRU evicts; the price is a copy of at most as many bytes as the window has.
+ *
+ * A held slot does not move: somebody knows its address. allocate, free, hold and unhold are O(1).
+ */
+export class Arena {
+  readonly capacityBytes: number
+  readonly extentBytes: number
+  readonly #classes: SizeClasses
+  readonly #extents: Extents
+  readonly #spans: Spans
+  readonly #victims: ArenaVictims
+  #moving = false
+
+  /** @param extentBytes 0 = chosen from the capacity. */
+  constructor({ capacityBytes, extentBytes }: { readonly capacityBytes: number; readonly extentBytes: number }) {
+    assert(Number.isSafeInteger(capacityBytes) && capacityBytes > 0, 'the capacity is a positive number of bytes')
+    assert(Number.isSafeInteger(extentBytes) && extentBytes >= 0, 'an extent is a whole number of bytes')
+    this.capacityBytes = capacityBytes
+    this.extentBytes = extentBytes === 0 ? defaultExtentBytes(capacityBytes) : Math.min(extentBytes, capacityBytes)
+    const extentCount = Math.floor(capacityBytes / this.extentBytes)
+    this.#classes = new SizeClasses(this.extentBytes, extentCount)
+    this.#extents = new Extents(extentCount)
+    this.#spans = new Spans(this.#classes, this.#extents)
+    this.#victims = new ArenaVictims(this.#classes, this.#extents, this.#spans)
+  }
+
+  /** Bytes of live slots. */
+  get usedBytes(): number {
+    return this.#spans.usedBytes
+  }
+
+  /** Bytes no slot can use now: tails of laid spans, and what lies behind the last extent. */
+  get wasteBytes(): number {
+    let waste = this.capacityBytes - this.#extents.count * this.extentBytes
+    for (let cls = 0; cls < this.#classes.count; cls += 1) {
+      const slotBytes = this.#classes.spanSlots[cls]! * this.#classes.lengthBytes[cls]!
+      waste += this.#spans.laidSpans[cls]! * (this.#classes.spanExtents[cls]! * this.extentBytes - slotBytes)
+    }
+    return waste
+  }
+
+  /** The class of this length: CLASS_TOO_LONG or CLASS_TABLE_FULL when there can be none. Idempotent. */
+  classOf(lengthBytes: number): number {
+    const cls = this.#classes.of(lengthBytes)
+    if (cls >= 0) this.#extents.windowsOf(this.#classes.spanExtents[cls]!)
+    return cls
+  }
+
+  /** How many slots of the class `allocate` would give in a row, without a reclaim. */
+  freeSlots(cls: number): number {
+    const windows = this.#extents.windowsOf(this.#classes.spanExtents[cls]!)
+    const others = windows.freeCount + windows.idleCount - this.#spans.emptySpans[cls]!
+    return this.#spans.freeSlots[cls]! + others * this.#classes.spanSlots[cls]!
+  }
+
+  /** Slots of the class when it has the arena to itself. */
+  slotsMax(cls: number): number {
+    return Math.floor(this.#extents.count / this.#classes.spanExtents[cls]!) * this.#classes.spanSlots[cls]!
+  }
+
+  /**
+   * A slot of the class, or NO_SLOT. Takes free extents, and empty spans of other classes, when it must.
+   *
+   * @param owner any number of 0..2^32-1; comes back in `owner` and in moves.
+   */
+  allocate(cls: number, owner: number): number {
+    assert(!this.#moving, 'allocate within a move')
+    const slot = this.#spans.take(cls, owner)
+    if (slot !== NO_SLOT || !this.#open(cls)) return slot
+    return this.#spans.take(cls, owner)
+  }
+
+  /** Frees a slot that nobody holds. */
+  free(slot: number): void {
+    assert(!this.#moving, 'free within a move')
+    this.#spans.free(slot)
+  }
+
+  /** Keeps the slot where it is: it is leased, or being written. Counted; each hold needs its unhold. */
+  hold(slot: number): void {
+    this.#spans.hold(slot)
+  }
+
+  unhold(slot: number): void {
+    this.#spans.unhold(slot)
+  }
+
+  /** Where the slot's bytes begin. */
+  offsetOf(slot: number): number {
+    const span = this.#spans.spanOf(slot)
+    const lengthBytes = this.#classes.lengthBytes[this.#spans.classOf(span)]!
+    return this.#spans.extentOf(span) * this.extentBytes + this.#spans.indexOf(slot) * lengthBytes
+  }
+
+  lengthOf(slot: number): number {
+    return this.#classes.lengthBytes[this.#spans.classOf(this.#spans.spanOf(slot))]!
+  }
+
+  /** The number given to `allocate`. */
+  owner(slot: number): number {
+    assert(this.#spans.isLive(slot), 'owner of a free slot')
+    return this.#spans.owner(slot)
+  }
+
+  /**
+   * Makes room for one more span of the class by moving live slots of other classes closer together. The window with
+   * the fewest live bytes is emptied. Cheap when it cannot be done.
+   *
+   * @param move called for each slot moved; it may read this arena but not change it. The old slot is free, and its
+   * bytes may be overwritten, only after `reclaim` returns.
+   * @returns true when the next `allocate(cls)` succeeds. False: evict one more chunk and ask again.
+   */
+  reclaim(cls: number, move: MoveSlot): boolean {
+    assert(!this.#moving, 'reclaim within a move')
+    if (this.freeSlots(cls) > 0) return true
+    const window = this.#victims.choose(cls)
+    if (window < 0) return false
+    this.#moving = true
+    this.#victims.empty(window, this.#classes.spanExtents[cls]!, move)
+    this.#moving = false
+    return true
+  }
+
+  /** Whole-structure check for tests. */
+  verify(): void {
+    this.#extents.verify()
+    this.#spans.verify()
+    assert(this.usedBytes + this.wasteBytes <= this.capacityBytes, 'more bytes in use than there are')
+  }
+
+  #open(cls: number): boolean {
+    const length = this.#classes.spanExtents[cls]!
+    const windows = this.#extents.windowsOf(length)
+    let window = windows.firstFree()
+    if (window < 0) {
+      window = windows.firstIdle()
+      if (window < 0) return false
+      for (let extent = window * length; extent < (window + 1) * length; extent += 1) {
+        const span = this.#extents.spanOf(extent)
+        if (span !== NO_SPAN) this.#spans.drop(span)
+      }
+    }
+    return this.#spans.open(cls, window * length)
+  }
+}
