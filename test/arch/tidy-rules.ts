@@ -1,0 +1,130 @@
+import { posix } from 'node:path'
+import { lineOf, scan } from '../support/source-scan.ts'
+import type { TreeFile } from '../support/source-tree.ts'
+
+const LINES_MAX = 400
+const NAME_FORM = /^[a-z0-9]+(?:[-.][a-z0-9]+)*$/
+const EMPTY_WORDS = ['util', 'utils', 'helper', 'helpers', 'common', 'base', 'impl', 'misc']
+
+/** What may lie at the top of the repository. */
+export const TOP_LEVEL: readonly string[] = [
+  '.ci',
+  '.editorconfig',
+  '.git',
+  '.gitattributes',
+  '.gitignore',
+  '.npmrc',
+  'Dockerfile',
+  'LICENSE',
+  'README.md',
+  'bench',
+  'biome.json',
+  'config',
+  'package-lock.json',
+  'package.json',
+  'src',
+  'test',
+  'tsconfig.build.json',
+  'tsconfig.json',
+  'vitest.config.ts',
+]
+
+/** Text that may not stand in a file. Letters in brackets keep this table clear of its own rules. */
+const FORBIDDEN: readonly {
+  readonly what: string
+  readonly form: RegExp
+  /** Look in code only, not in comments and strings. */
+  readonly inCode: boolean
+  readonly applies: (path: string) => boolean
+}[] = [
+  { what: 'a left-over note', form: /\b(?:TO[D]O|FIX[M]E|XX[X])\b/g, inCode: false, applies: () => true },
+  {
+    what: 'a path of one machine',
+    form: /(?<![\w.$}])\/(?:w[o]rk|t[m]p|r[o]ot|f[a]rm|ho[m]e)\/[a-z]/g,
+    inCode: false,
+    applies: () => true,
+  },
+  {
+    what: 'a skipped or focused test',
+    form: /\b(?:it|test|describe|suite|bench)(?:\.\w+)*\.(?:skip|only|todo)\b/g,
+    inCode: true,
+    applies: (path) => path.startsWith('test/'),
+  },
+  {
+    what: 'console output',
+    form: /\bconsole\.\w+/g,
+    inCode: true,
+    applies: (path) => path.startsWith('src/') && !path.startsWith('src/cli/'),
+  },
+]
+
+/** Every untidiness of files of src/, test/ and bench/, one line each. Empty when all is well. */
+export function tidyViolations(files: readonly TreeFile[]): string[] {
+  return files.flatMap((file) => [
+    ...nameViolations(file.path),
+    ...lengthViolations(file),
+    ...forbiddenText(file),
+    ...(file.path.startsWith('src/') ? docViolations(file) : []),
+  ])
+}
+
+/** Forbidden text of any file of the tree, code or not. */
+export function forbiddenText({ path, text }: TreeFile): string[] {
+  const bare = path.endsWith('.ts') ? scan(text).bare : text
+  return FORBIDDEN.filter(({ applies }) => applies(path)).flatMap(({ what, form, inCode }) =>
+    [...(inCode ? bare : text).matchAll(form)].map(
+      (match) => `${path}:${lineOf(text, match.index)} has ${what}: ${match[0]}`,
+    ),
+  )
+}
+
+/** Unit, contract and model tests that are named after nothing in src/. @param sources paths of src/. */
+export function strayTests(tests: readonly string[], sources: readonly string[]): string[] {
+  const folders = new Set(sources.flatMap((path) => posix.dirname(path).split('/')))
+  const names = new Set(sources.map((path) => posix.basename(path, '.ts')))
+  return tests.filter((path) => {
+    const [, kind = '', ...rest] = path.split('/')
+    const name = posix.basename(path, '.test.ts')
+    if (!path.endsWith('.test.ts')) return false
+    if (kind === 'unit') return !isNamedAfter(name, namesIn(sources, posix.join('src', ...rest.slice(0, -1))))
+    if (kind === 'contract' || kind === 'model') return !isNamedAfter(name, [...names, ...folders])
+    return false
+  })
+}
+
+/** Folders of src/ that its README does not name. */
+export function unmappedFolders(folders: readonly string[], readme: string): string[] {
+  return folders.filter((folder) => !readme.includes(`\`${folder}/\``))
+}
+
+function nameViolations(path: string): string[] {
+  const parts = path.split('/').map((part) => part.replace(/(?:\.test)?\.ts$/, ''))
+  const misnamed = parts.filter((part) => !NAME_FORM.test(part)).map((part) => `${path}: ${part} is not kebab-case`)
+  const empty = parts.flatMap((part) => part.split(/[-.]/)).filter((word) => EMPTY_WORDS.includes(word))
+  return [...misnamed, ...empty.map((word) => `${path}: ${word} says nothing`)]
+}
+
+function lengthViolations({ path, text }: TreeFile): string[] {
+  const lines = text.trimEnd().split('\n').length
+  return lines > LINES_MAX ? [`${path} has ${lines} lines, over ${LINES_MAX}`] : []
+}
+
+/** The main export is the one with the file's name; a file without one needs any documented export. */
+function docViolations({ path, text }: TreeFile): string[] {
+  if (/^(?:#!.*\n)?\s*\/\*\*/.test(text)) return []
+  const wanted = posix.basename(path, '.ts').replaceAll('-', '')
+  const exported = [...text.matchAll(/^export\s+(?:abstract |async |declare )*(?:\w+)\*?\s+(\w+)/gm)]
+  const main = exported.find((match) => match[1]!.replaceAll('_', '').toLowerCase() === wanted)
+  const documented = (at: number): boolean => /\*\/\s*$/.test(text.slice(0, at))
+  const isFine = main === undefined ? exported.some((match) => documented(match.index)) : documented(main.index)
+  return isFine ? [] : [`${path}: no docstring${main === undefined ? '' : ` for ${main[1]}`}`]
+}
+
+function namesIn(sources: readonly string[], folder: string): string[] {
+  return sources.filter((path) => posix.dirname(path) === folder).map((path) => posix.basename(path, '.ts'))
+}
+
+/** `slot-lru`, or `slot-lru-growth` and `slot-lru.growth` for one aspect of it. */
+function isNamedAfter(name: string, candidates: readonly string[]): boolean {
+  return candidates.some((one) => name === one || name.startsWith(`${one}-`) || name.startsWith(`${one}.`))
+}

@@ -1,0 +1,95 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { listFiles, REPOSITORY, readTree } from '../support/source-tree.ts'
+import { forbiddenText, strayTests, TOP_LEVEL, tidyViolations, unmappedFolders } from './tidy-rules.ts'
+
+function read(path: string): string {
+  return readFileSync(join(REPOSITORY, path), 'utf8')
+}
+
+describe('the tree', () => {
+  it('has tidy names, sizes, texts and docstrings', () => {
+    expect(tidyViolations(readTree('src', 'test', 'bench'))).toEqual([])
+  })
+
+  it('has nothing unexpected at the top', () => {
+    const ignored = read('.gitignore').split('\n')
+    const isIgnored = (name: string): boolean =>
+      ignored.includes(name) || ignored.includes(`${name}/`) || ignored.includes(`*.${name.split('.').at(-1)}`)
+    expect(readdirSync(REPOSITORY).filter((name) => !TOP_LEVEL.includes(name) && !isIgnored(name))).toEqual([])
+  })
+
+  it('has no left-over notes or paths of one machine in its other files', () => {
+    const others = ['.ci', 'config', 'src', 'bench', 'test']
+      .flatMap(listFiles)
+      .filter((path) => /\.(?:md|ya?ml|json|sh|html|css|toml)$|\/run$/.test(path))
+    const files = ['README.md', 'package.json', ...others].map((path) => ({ path, text: read(path) }))
+    expect(files.flatMap(forbiddenText)).toEqual([])
+  })
+
+  it('maps every folder of src/ in src/README.md', () => {
+    const folders = readdirSync(join(REPOSITORY, 'src'), { withFileTypes: true }).filter((entry) => entry.isDirectory())
+    expect(
+      unmappedFolders(
+        folders.map(({ name }) => name),
+        read('src/README.md'),
+      ),
+    ).toEqual([])
+  })
+
+  it('names every test after what it tests', () => {
+    const sources = listFiles('src').filter((path) => path.endsWith('.ts'))
+    expect(strayTests(listFiles('test'), sources)).toEqual([])
+  })
+})
+
+describe('the rules see a breach', () => {
+  const doc = '/** What it is. */\n'
+  // Put together here, so that this file keeps the rules it tests.
+  const breaches: Record<string, [path: string, text: string, expected: RegExp]> = {
+    'capitals in a name': ['src/l1/SlotLru.ts', doc, /not kebab-case/],
+    'an empty word in a name': ['src/l1/slot-utils.ts', doc, /utils says nothing/],
+    'an empty word as a folder': ['test/helpers/a.ts', '', /helpers says nothing/],
+    'a file too long': ['bench/a.ts', 'a\n'.repeat(401), /401 lines/],
+    'a left-over note': ['src/l1/a.ts', `${doc}// ${'TO'}${'DO'} later`, /a\.ts:2 has a left-over note/],
+    'a path of one machine': ['test/unit/a.ts', `const path = '/${'tmp'}/x'`, /path of one machine/],
+    'a focused test': ['test/unit/a.test.ts', `describe.${'only'}('a', () => {})`, /skipped or focused/],
+    'a skipped table': ['test/unit/a.test.ts', `it.concurrent.${'skip'}.each([1])`, /skipped or focused/],
+    'console output': ['src/l1/a.ts', `${doc}console.log(1)`, /console output/],
+    'no docstring at all': ['src/l1/a.ts', 'export const B = 1', /no docstring/],
+    'no docstring for the main export': [
+      'src/l1/slot-lru.ts',
+      `const x = 1\n${doc}export const B = 1\n\nexport class SlotLru {}`,
+      /no docstring for SlotLru/,
+    ],
+  }
+  it.each(Object.entries(breaches))('%s', (_name, [path, text, expected]) => {
+    expect(tidyViolations([{ path, text }]).join('\n')).toMatch(expected)
+  })
+
+  it('and leaves alone what is right', () => {
+    const files = [
+      { path: 'src/l1/slot-lru.ts', text: `import 'a'\n\n${doc}export class SlotLru {}\nconst quiet = 'console.log'` },
+      { path: 'src/l1/words.ts', text: `import 'a'\n\n${doc}export const B = 1\nexport const C = 2` },
+      { path: 'src/cli/main.ts', text: `#!/usr/bin/env node\n${doc}console.log(1)` },
+      { path: 'test/unit/l1/slot-lru.test.ts', text: "it.skipIf(true)('a', () => {})" },
+    ]
+    expect(tidyViolations(files)).toEqual([])
+  })
+
+  it('a test of nothing', () => {
+    const sources = ['src/l1/slot-lru.ts', 'src/l2/adapter.ts']
+    const tests = [
+      'test/unit/l1/slot-lru.test.ts',
+      'test/unit/l1/slot-lru-growth.test.ts',
+      'test/model/l1-laws.test.ts',
+    ]
+    const stray = ['test/unit/l1/adapter.test.ts', 'test/unit/l1/slot.test.ts', 'test/contract/gone.test.ts']
+    expect(strayTests([...tests, ...stray, 'test/e2e/kill.test.ts'], sources)).toEqual(stray)
+  })
+
+  it('a folder off the map', () => {
+    expect(unmappedFolders(['l1', 'l2'], '| `l1/` | host memory |')).toEqual(['l2'])
+  })
+})
