@@ -1,0 +1,32 @@
+import { readFileSync, statfsSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { dirname } from 'node:path'
+import type { MachineFacts } from './fields.ts'
+
+/** What this machine has now. A container's memory limit counts. */
+export function readMachineFacts(): MachineFacts {
+  return {
+    availableMemoryBytes: process.availableMemory(),
+    freeSharedMemoryBytes: freeBytes('/dev/shm'),
+    cpus: availableParallelism(),
+    workingDirectory: process.cwd(),
+    freeDiskBytes: freeBytes,
+  }
+}
+
+/** Contents of a config file. */
+export function readTextFile(path: string): string {
+  return readFileSync(path, 'utf8')
+}
+
+// Of the nearest directory that exists; 0 when none can be asked.
+function freeBytes(path: string): number {
+  for (let at = path; ; at = dirname(at)) {
+    try {
+      const facts = statfsSync(at)
+      return facts.bavail * facts.bsize
+    } catch {
+      if (at === dirname(at)) return 0
+    }
+  }
+}

@@ -1,0 +1,47 @@
+import type { HttpOptions, PrometheusOptions } from '../server/options.ts'
+import { boolean, duration, type FieldTable, integer, list, port, text, unavailable } from './fields.ts'
+
+export const httpFields = {
+  host: text('--http-host', '127.0.0.1', 'Address of the HTTP API. Wider than loopback needs a token first.'),
+  port: port('--http-port', 8080, 'Port of the HTTP API; 0 picks a free one.'),
+  allowedHosts: list('--http-allowed-hosts', [], 'Further names that a Host or Origin header may carry.'),
+  requestTimeoutMs: duration(
+    '--http-request-timeout',
+    '60s',
+    { minimumMs: 1000, maximumMs: 3_600_000 },
+    'Time for a client to send a whole request.',
+  ),
+  connectionsMax: integer(
+    '--http-connections',
+    1024,
+    { minimum: 1, maximum: 65_535 },
+    'Open HTTP connections at most; further ones are closed.',
+  ),
+} satisfies FieldTable<HttpOptions>
+
+export const prometheusFields = {
+  enabled: boolean('--prometheus-enabled', true, 'Serves GET /metrics.'),
+  host: text('--prometheus-host', '0.0.0.0', 'Address of GET /metrics.'),
+  port: port('--prometheus-port', 9090, 'Port of GET /metrics; 0 picks a free one.'),
+} satisfies FieldTable<PrometheusOptions>
+
+/** Surfaces of later versions. Their names are taken and documented; setting one is refused. */
+export interface LaterOptions {
+  readonly mpHost: string
+  readonly mpPort: number
+  readonly otlpEndpoint: string
+  readonly observabilityEnabled: boolean
+}
+
+const NO_MP = 'the MP wire is not served yet'
+const NO_OTLP = 'metrics are scraped, not pushed'
+
+export const laterFields = {
+  mpHost: unavailable(text('--mp-host', '127.0.0.1', 'Address of the MP wire.'), NO_MP),
+  mpPort: unavailable(port('--mp-port', 5555, 'Port of the MP wire.'), NO_MP),
+  otlpEndpoint: unavailable(
+    text('--otlp-endpoint', '', 'OTLP/HTTP endpoint that metrics and traces are pushed to.'),
+    NO_OTLP,
+  ),
+  observabilityEnabled: unavailable(boolean('--observability-enabled', false, 'Pushes metrics and traces.'), NO_OTLP),
+} satisfies FieldTable<LaterOptions>

@@ -1,0 +1,20 @@
+/** Where the HTTP API listens, and its limits. */
+export interface HttpOptions {
+  readonly host: string
+  /** 0 = a free one. */
+  readonly port: number
+  /** Names, besides loopback ones and `host`, that a Host header may carry, and origins' hosts. */
+  readonly allowedHosts: readonly string[]
+  /** Time for a client to send a whole request, and for the engine to answer one question. */
+  readonly requestTimeoutMs: number
+  /** Connections at most; further ones are closed at once. */
+  readonly connectionsMax: number
+}
+
+/** Where `GET /metrics` listens. */
+export interface PrometheusOptions {
+  readonly enabled: boolean
+  readonly host: string
+  /** 0 = a free one. */
+  readonly port: number
+}
