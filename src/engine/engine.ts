@@ -151,7 +151,8 @@ export class Engine {
     assert(lookup.state === 'final', 'slots of a lookup that is not final')
     const { l1To, loadedTo, residentLease, loadedLease } = lookup
     const isResidentHeld = from >= l1To || this.l1.slots(residentLease, rank, from, Math.min(to, l1To), out)
-    const isLoadedHeld = to <= l1To || this.l1.slots(loadedLease, rank, Math.max(from, l1To), Math.min(to, loadedTo), out)
+    const isLoadedHeld =
+      to <= l1To || this.l1.slots(loadedLease, rank, Math.max(from, l1To), Math.min(to, loadedTo), out)
     return isResidentHeld && isLoadedHeld
   }
 
@@ -160,7 +161,8 @@ export class Engine {
     const { l1To, loadedTo, residentLease, loadedLease, space } = lookup
     let shards = 0
     if (from < l1To) shards += this.l1.served(residentLease, from, Math.min(to, l1To))
-    if (to > l1To && loadedTo > l1To) shards += this.l1.served(loadedLease, Math.max(from, l1To), Math.min(to, loadedTo))
+    if (to > l1To && loadedTo > l1To)
+      shards += this.l1.served(loadedLease, Math.max(from, l1To), Math.min(to, loadedTo))
     if (shards > 0) this.#add(this.l1.spaces.spec(space).tenant, this.#columns.loadedShards, shards)
     return shards
   }

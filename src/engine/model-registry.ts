@@ -68,9 +68,13 @@ export function checkModelName(model: string): void {
 /** @throws CacheError BAD_REQUEST */
 export function checkSalt(salt: string): void {
   if (salt.length <= SALT_LENGTH_MAX && !SALT_FORBIDDEN.test(salt)) return
-  throw new CacheError('BAD_REQUEST', `cache_salt must have at most ${SALT_LENGTH_MAX} characters, none of @ / \\ NUL`, {
-    field: 'cache_salt',
-  })
+  throw new CacheError(
+    'BAD_REQUEST',
+    `cache_salt must have at most ${SALT_LENGTH_MAX} characters, none of @ / \\ NUL`,
+    {
+      field: 'cache_salt',
+    },
+  )
 }
 
 function checkLayout({ shardBytes, layout }: RegisteredModel, largestShardBytes: number): void {

@@ -1,0 +1,54 @@
+import { accessSync, constants, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CacheError } from '../core/errors.ts'
+import { type FileLock, lockFile } from '../native/file-lock.ts'
+
+/** Where each surface of a running engine listens. A surface that is off is absent. */
+export interface Addresses {
+  readonly http?: string
+  readonly metrics?: string
+  readonly mp?: string
+  readonly pid: number
+}
+
+/** The data directory of one engine: held by a lock while the engine runs. */
+export class DataDirectory {
+  readonly path: string
+  readonly #lock: FileLock
+
+  private constructor(path: string, lock: FileLock) {
+    this.path = path
+    this.#lock = lock
+  }
+
+  /** Makes the directory when absent and takes it. @throws CacheError DATA_DIR_UNWRITABLE, DATA_DIR_LOCKED */
+  static take(path: string): DataDirectory {
+    let lock: FileLock | null
+    try {
+      mkdirSync(path, { recursive: true, mode: 0o700 })
+      accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
+      lock = lockFile(join(path, 'engine.lock'))
+    } catch (error) {
+      const reason = (error as NodeJS.ErrnoException).code ?? (error as Error).message
+      const message = `the data directory ${path} cannot be written (${reason}): choose another with --data-dir`
+      throw new CacheError('DATA_DIR_UNWRITABLE', message, { field: '--data-dir' }, error)
+    }
+    if (lock === null) {
+      const message = `another engine runs on the data directory ${path}: give this one its own with --data-dir`
+      throw new CacheError('DATA_DIR_LOCKED', message, { field: '--data-dir' })
+    }
+    return new DataDirectory(path, lock)
+  }
+
+  /** Says where the engine listens, for scripts: `addresses.json`, whole or not there. */
+  publishAddresses(addresses: Addresses): void {
+    const path = join(this.path, 'addresses.json')
+    writeFileSync(`${path}.tmp`, `${JSON.stringify(addresses)}\n`)
+    renameSync(`${path}.tmp`, path)
+  }
+
+  release(): void {
+    rmSync(join(this.path, 'addresses.json'), { force: true })
+    this.#lock.release()
+  }
+}
