@@ -14,7 +14,11 @@ export const ENGINE_TENANT_FIELDS = [
 ] as const
 
 /** One row. Owner: engine/ and transfer/. */
-export const ENGINE_FIELDS = ['activePrefetchJobs', 'activePeerLookupJobs'] as const
+export const ENGINE_FIELDS = [
+  'activePrefetchJobs',
+  'activePeerLookupJobs',
+  'peerAdapters', // attached; not exported: it makes the gauge of peer lookups appear
+] as const
 
 /** One row a tenant. Owner: l1/. */
 export const L1_TENANT_FIELDS = [
