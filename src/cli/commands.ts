@@ -1,0 +1,78 @@
+import type { CommandSpec } from './command.ts'
+import { replayOptions } from './replay-options.ts'
+
+/** What `kvtier print` can print. */
+export const PRINT_TOPICS = ['metrics', 'options', 'errors', 'events', 'docs'] as const
+
+/** Every command. Help, completion and parsing read this; each command's code is loaded only when it runs. */
+export const COMMANDS: readonly CommandSpec[] = [
+  {
+    name: 'replay',
+    summary: 'Drive the whole engine with a request trace and say what it hit.',
+    description:
+      'A virtual inference server asks the engine for each request of the trace, takes what is cached, computes ' +
+      'the rest at the prefill rate, and stores it: the same lookup, lease, reserve and commit code as in service. ' +
+      'By default requests come at the times of the trace; --speed N makes it faster, --flat-out runs on a virtual ' +
+      'clock, one request after another.\n\n' +
+      'With --metadata-only no bytes are kept or moved. The keys of the chunks are derived from the hash ids of the ' +
+      'trace, not from tokens.\n\n' +
+      '--sweep prints the hit ratio of every L1 size and policy beside exact LRU and the best possible (Belady).',
+    positionals: [{ name: 'FILE', help: 'The trace, JSON lines; a name that ends in .gz is unzipped.' }],
+    options: replayOptions,
+    examples: [
+      ['kvtier replay trace.jsonl --flat-out', 'The whole stack with real bytes, as fast as it goes'],
+      [
+        'kvtier replay trace.jsonl --speed 60 --prometheus-port 9090',
+        'An hour a minute, watched by a Prometheus server',
+      ],
+      [
+        'kvtier replay trace.jsonl --metadata-only --flat-out --tiers l1 --l1-chunks 20000 --json',
+        'The hit ratio of an L1 of 20,000 chunks, for a script',
+      ],
+      ['kvtier replay trace.jsonl --sweep', 'Which L1 size pays'],
+    ],
+    load: () => import('./replay.ts'),
+  },
+  {
+    name: 'print',
+    summary: 'Print a list: metrics, options, errors or events; or the tables of the README.',
+    positionals: [{ name: 'TOPIC', help: 'What to print.', choices: PRINT_TOPICS }],
+    options: [
+      { name: 'write', help: 'With docs: bring the tables between the markers of the README up to date.' },
+      { name: 'file', value: 'FILE', help: 'With docs: the file to look at.', default: 'README.md' },
+    ],
+    examples: [
+      ['kvtier print metrics', 'Every metric with its meaning'],
+      ['kvtier print options --json', 'Every option with flag, variable, file key and default'],
+      ['kvtier print docs --write', 'After a change of a catalogue'],
+    ],
+    load: () => import('./print.ts'),
+  },
+  {
+    name: 'status',
+    summary: 'Show the state of a running engine.',
+    positionals: [],
+    options: [
+      { name: 'url', value: 'URL', help: 'HTTP address of the engine.', default: 'the one in --data-dir' },
+      { name: 'data-dir', value: 'DIR', help: 'Data directory of the engine.', default: './kvtier-data' },
+      { name: 'token-file', value: 'FILE', help: 'File that holds a bearer token.' },
+    ],
+    examples: [
+      ['kvtier status', 'The engine of this directory'],
+      ['kvtier status --url http://127.0.0.1:8080 --json', 'For a script'],
+    ],
+    load: () => import('./status.ts'),
+  },
+  {
+    name: 'completion',
+    summary: 'Print a completion script for a shell.',
+    positionals: [{ name: 'SHELL', help: 'The shell.', choices: ['bash', 'zsh', 'fish'] }],
+    options: [],
+    examples: [
+      ['kvtier completion bash > ~/.local/share/bash-completion/completions/kvtier', 'bash, from the next shell on'],
+      ['kvtier completion zsh > "$fpath[1]/_kvtier"', 'zsh'],
+      ['kvtier completion fish > ~/.config/fish/completions/kvtier.fish', 'fish'],
+    ],
+    load: () => import('./completion.ts'),
+  },
+]

@@ -1,0 +1,75 @@
+import { ERRORS } from '../core/errors.ts'
+import type { Column } from './table.ts'
+
+/** A list for people (columns and rows) and for scripts (json). The first column is a name. */
+export interface PrintedList {
+  readonly columns: readonly Column[]
+  readonly rows: readonly (readonly string[])[]
+  readonly json: readonly object[]
+}
+
+/** The lists of `kvtier print`, each read from the one table that the code itself uses. */
+export const LISTS = { metrics, options, errors, events } satisfies Record<string, () => Promise<PrintedList>>
+
+export type ListTopic = keyof typeof LISTS
+
+export function isListTopic(topic: string): topic is ListTopic {
+  return Object.hasOwn(LISTS, topic)
+}
+
+async function metrics(): Promise<PrintedList> {
+  const { CATALOGUE } = await import('../metrics/catalogue.ts')
+  const json = CATALOGUE.map(({ name, type, help, labels, always, extension }) => {
+    return { name, type, help, labels, always_on: always, extension }
+  })
+  return {
+    columns: [
+      { title: 'metric' },
+      { title: 'type' },
+      { title: 'labels', wraps: true },
+      { title: 'meaning', wraps: true },
+    ],
+    rows: json.map(({ name, type, labels, help }) => [name, type, labels.join(', '), help]),
+    json,
+  }
+}
+
+async function options(): Promise<PrintedList> {
+  const { optionRows } = await import('../config/option-rows.ts')
+  const { serveTables } = await import('../config/load-config.ts')
+  const json = optionRows(serveTables)
+  return {
+    columns: [
+      { title: 'flag' },
+      { title: 'file key' },
+      { title: 'default', wraps: true },
+      { title: 'meaning', wraps: true },
+    ],
+    rows: json.map((row) => [row.flag, row.key, row.default, withReason(row.help, row.unavailable)]),
+    json,
+  }
+}
+
+function withReason(help: string, unavailable: string): string {
+  return unavailable === '' ? help : `${help} Not available in this version: ${unavailable}.`
+}
+
+async function errors(): Promise<PrintedList> {
+  const json = Object.entries(ERRORS).map(([code, { kind, retryable, help }]) => ({ code, kind, retryable, help }))
+  return {
+    columns: [{ title: 'code' }, { title: 'kind' }, { title: 'retry helps' }, { title: 'meaning', wraps: true }],
+    rows: json.map(({ code, kind, retryable, help }) => [code, kind, retryable ? 'yes' : 'no', help]),
+    json,
+  }
+}
+
+async function events(): Promise<PrintedList> {
+  await import('../events/catalogue.ts')
+  const { EVENT_TYPES } = await import('../events/define.ts')
+  const json = EVENT_TYPES.map(({ name, payload, emittedBy }) => ({ name, payload, emitted_by: emittedBy }))
+  return {
+    columns: [{ title: 'event' }, { title: 'payload', wraps: true }, { title: 'emitted by' }],
+    rows: json.map(({ name, payload, emitted_by }) => [name, payload.join(', '), emitted_by]),
+    json,
+  }
+}

@@ -1,0 +1,48 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { CacheError } from '../core/errors.ts'
+import { answer, type CommandCall, type ExitCode } from './command.ts'
+import { updatedDocs } from './print-docs.ts'
+import { isListTopic, LISTS } from './print-lists.ts'
+import { usageError } from './report-error.ts'
+import { textTable } from './table.ts'
+
+/** `kvtier print TOPIC`. */
+export async function run(call: CommandCall): Promise<ExitCode> {
+  const topic = call.positionals[0]!
+  if (!isListTopic(topic)) return await printDocs(call)
+  if (call.options.write === true || call.options.file !== undefined) {
+    throw usageError('--write and --file go with print docs only', '--write')
+  }
+  const list = await LISTS[topic]()
+  answer(call, { [topic]: list.json }, () => textTable(list.columns, list.rows))
+  return 0
+}
+
+/** Without --write: exit code 1 when the tables of the file are stale. */
+async function printDocs(call: CommandCall): Promise<ExitCode> {
+  const file = String(call.options.file ?? 'README.md')
+  const text = read(file)
+  const updated = await updatedDocs(text, file)
+  const isStale = updated.text !== text
+  if (call.options.write === true && isStale) writeFileSync(file, updated.text)
+  const state = !isStale
+    ? 'up to date'
+    : call.options.write === true
+      ? 'written'
+      : 'stale; run kvtier print docs --write'
+  answer(
+    call,
+    { file, tables: updated.tables, is_stale: isStale },
+    () => `${file}: ${updated.tables.join(', ')}: ${state}`,
+  )
+  return isStale && call.options.write !== true ? 1 : 0
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    const reason = (error as NodeJS.ErrnoException).code ?? 'unreadable'
+    throw new CacheError('NOT_FOUND', `${file} cannot be read (${reason}); give --file`, { field: '--file' }, error)
+  }
+}

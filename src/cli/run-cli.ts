@@ -1,0 +1,57 @@
+import { readFileSync } from 'node:fs'
+import { answer, type CommandCall, type CommandSpec, type ExitCode } from './command.ts'
+import { COMMANDS } from './commands.ts'
+import { commandHelp, groupHelp, mainHelp } from './help.ts'
+import { parseCommand, splitCommand, unknownCommand } from './parse-command.ts'
+import { reportError } from './report-error.ts'
+import type { Terminal } from './terminal.ts'
+
+/** Runs one command line. Never throws: whatever fails becomes one line on stderr and an exit code. */
+export async function runCli(argv: readonly string[], terminal: Terminal, commands = COMMANDS): Promise<ExitCode> {
+  const isJson = argv.includes('--json')
+  try {
+    const name = argv[0]
+    if (name === undefined || name === '--help' || name === '-h') {
+      terminal.out(mainHelp(commands, terminal.hasColour))
+      return name === undefined ? 2 : 0
+    }
+    if (name === '--version' || name === '-V') return printVersion(terminal, isJson)
+    if (name === 'help') return await runCli([...argv.slice(1), '--help'], terminal, commands)
+    return await runCommand(argv, terminal, commands)
+  } catch (error) {
+    return reportError(error, terminal, isJson)
+  }
+}
+
+async function runCommand(
+  argv: readonly string[],
+  terminal: Terminal,
+  commands: readonly CommandSpec[],
+): Promise<ExitCode> {
+  const { spec, group, rest } = splitCommand(argv, commands)
+  if (spec === undefined) {
+    if (group === undefined || (rest[0] !== undefined && !rest[0].startsWith('-'))) throw unknownCommand(argv, commands)
+    terminal.out(groupHelp(group, commands, terminal.hasColour))
+    return rest.includes('--help') || rest.includes('-h') ? 0 : 2
+  }
+  const endOfOptions = rest.indexOf('--')
+  const switches = endOfOptions < 0 ? rest : rest.slice(0, endOfOptions)
+  if (switches.includes('--help') || switches.includes('-h')) {
+    terminal.out(await commandHelp(spec, terminal.hasColour))
+    return 0
+  }
+  const call: CommandCall = { ...(await parseCommand(spec, rest)), terminal }
+  return await (await spec.load()).run(call)
+}
+
+/** Version of the package this code was shipped in. */
+export function packageVersion(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(text) as { version: string }).version
+}
+
+function printVersion(terminal: Terminal, isJson: boolean): ExitCode {
+  const version = packageVersion()
+  answer({ terminal, isJson } as CommandCall, { version, node: process.versions.node }, () => `kvtier ${version}`)
+  return 0
+}
