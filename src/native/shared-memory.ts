@@ -1,0 +1,247 @@
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  lstatSync,
+  openSync,
+  rmSync,
+  unlinkSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { assert } from '../core/assert.ts'
+import { CacheError } from '../core/errors.ts'
+import { freeBytes, memoryLimitBytes } from './memory-size.ts'
+import { callAsync, loadPosix, type Posix } from './posix.ts'
+
+const MIB = 1024 * 1024
+const PAGE_BYTES = 4096
+const PIECE_BYTES = 32 * MIB
+const THREADS = 2
+const PROT_READ_WRITE = 3
+const MAP_SHARED = 1
+const MADV_POPULATE_WRITE = 23 // Linux 5.14
+const ENOSPC = 28
+
+/** What another thread needs to see the segment. Can be posted to workers; means nothing in another process. */
+export interface SegmentHandle {
+  readonly address: bigint
+  readonly bytes: number
+  /** Set for a private segment, and then the only way to it. */
+  readonly buffer?: SharedArrayBuffer
+}
+
+/**
+ * The memory of L1, zeroed and backed by pages.
+ *
+ * A shared segment is one mapping of this process. Workers view that mapping, they do not own it: `close` is for the
+ * opener, after every worker that attached has ended. Views of the opening thread become empty at `close`; a view that
+ * another thread still touches after it stops the process.
+ */
+export interface SharedSegment {
+  readonly kind: 'shared' | 'private'
+  /** Name under which other processes map it, '' when private. */
+  readonly name: string
+  readonly bytes: number
+  /** Where it is mapped in this process, 0 when private. */
+  readonly address: bigint
+  readonly memory: Uint8Array
+  readonly handle: SegmentHandle
+  /** Unmaps it here. The name, and mappings of other processes, stay. Idempotent. */
+  close(): void
+  /** Removes the name, if it still is that of this segment. Mappings stay. Idempotent. */
+  unlink(): void
+}
+
+export interface SegmentOptions {
+  /** A file name: no slash. */
+  readonly name: string
+  readonly bytes: number
+  readonly directory?: string
+  /** Removes what has the name now. Only after it is known that no live engine uses it. */
+  readonly replaceStale?: boolean
+  /** Told how many bytes are backed so far: at most once a piece of 32 MiB, the last time with `bytes`. */
+  readonly onProgress?: (bytesDone: number) => void
+}
+
+/**
+ * Creates a segment and backs all of it with memory, so that neither a first touch nor a full file system can stop the
+ * engine later.
+ *
+ * @throws CacheError SHARED_MEMORY_TOO_SMALL when the file system cannot hold it, SHARED_MEMORY_UNAVAILABLE otherwise.
+ * Nothing is left behind then.
+ */
+export async function openSegment(options: SegmentOptions): Promise<SharedSegment> {
+  const { name, bytes, directory = '/dev/shm', onProgress } = options
+  assert(Number.isSafeInteger(bytes) && bytes > 0, 'a segment is a positive whole number of bytes')
+  const posix = loadPosix()
+  if (typeof posix === 'string') throw unavailable(posix)
+  if (!/^[\w.-]{1,200}$/.test(name) || name.startsWith('.')) throw unavailable(`${name} is not a name for a segment`)
+  const path = join(directory, name)
+  if (options.replaceStale === true) removeStale(path)
+  const limit = memoryLimitBytes()
+  if (limit < bytes) throw tooSmall(bytes, limit, 'the memory this process may use')
+  const free = freeBytes(directory)
+  if (free < bytes) throw tooSmall(bytes, free, directory)
+  const file = createFile(path)
+  let address = -1
+  try {
+    ftruncateSync(file.fd, bytes)
+    address = posix.mmap(0, bytes, PROT_READ_WRITE, MAP_SHARED, file.fd, 0)
+    if (address < 0) throw unavailable(`mmap of ${bytes} bytes failed with error ${posix.errno()}`)
+    await back(posix, file.fd, address, bytes, onProgress).catch((error: unknown) => {
+      throw error === ENOSPC ? tooSmall(bytes, freeBytes(directory), directory) : unavailable(String(error))
+    })
+  } catch (error) {
+    if (address > 0) posix.munmap(address, bytes)
+    unlinkOwn(path, file.stat)
+    throw error instanceof CacheError ? error : unavailable(String(error), error)
+  } finally {
+    closeSync(file.fd)
+  }
+  return new MappedSegment(posix, name, path, file.stat, BigInt(address), bytes)
+}
+
+/** The segment's bytes, in any thread of the process that opened it. Valid until the opener closes it. */
+export function attachSegment(handle: SegmentHandle): Uint8Array {
+  if (handle.buffer !== undefined) return new Uint8Array(handle.buffer)
+  const posix = loadPosix()
+  if (typeof posix === 'string') throw unavailable(posix)
+  return new Uint8Array(posix.view(handle.address, handle.bytes))
+}
+
+/** Memory for L1 that no other process can map: where there is no shared memory, and in tests. Not pre-faulted. */
+export function privateSegment(bytes: number): SharedSegment {
+  let buffer: SharedArrayBuffer
+  try {
+    buffer = new SharedArrayBuffer(bytes)
+  } catch (error) {
+    throw unavailable(`${bytes} bytes of private memory cannot be had`, error)
+  }
+  const memory = new Uint8Array(buffer)
+  const handle = { address: 0n, bytes, buffer }
+  return { kind: 'private', name: '', bytes, address: 0n, memory, handle, close() {}, unlink() {} }
+}
+
+class MappedSegment implements SharedSegment {
+  readonly kind = 'shared'
+  readonly name: string
+  readonly bytes: number
+  readonly address: bigint
+  readonly memory: Uint8Array
+  readonly handle: SegmentHandle
+  readonly #posix: Posix
+  readonly #path: string
+  readonly #stat: BigIntStats
+  readonly #buffer: ArrayBuffer
+  #isMapped = true
+
+  constructor(posix: Posix, name: string, path: string, stat: BigIntStats, address: bigint, bytes: number) {
+    this.#posix = posix
+    this.name = name
+    this.#path = path
+    this.#stat = stat
+    this.address = address
+    this.bytes = bytes
+    this.#buffer = posix.view(address, bytes)
+    this.memory = new Uint8Array(this.#buffer)
+    this.handle = { address, bytes }
+  }
+
+  close(): void {
+    if (!this.#isMapped) return
+    this.#isMapped = false
+    this.#buffer.transfer() // detaches every view of this thread: they become empty instead of dangling
+    this.#posix.munmap(Number(this.address), this.bytes)
+  }
+
+  unlink(): void {
+    unlinkOwn(this.#path, this.#stat)
+  }
+}
+
+/**
+ * Reserves the pages of each piece, then fills in this process's page table for it. posix_fallocate turns a full file
+ * system into an error where a touch would be SIGBUS; it does not clear the pages, so nothing is touched twice.
+ * Rejects with an error number or an Error.
+ */
+async function back(
+  posix: Posix,
+  fd: number,
+  address: number,
+  bytes: number,
+  onProgress?: (bytesDone: number) => void,
+): Promise<void> {
+  let next = 0
+  let done = 0
+  let failure: unknown
+  const worker = async () => {
+    while (next < bytes && failure === undefined) {
+      const offset = next
+      const length = Math.min(PIECE_BYTES, bytes - offset)
+      next += length
+      const error = await callAsync(posix.posixFallocate, fd, offset, length)
+      if (error !== 0) throw error === ENOSPC ? ENOSPC : new Error(`posix_fallocate failed with error ${error}`)
+      const populated = await callAsync(posix.madvise, address + offset, length, MADV_POPULATE_WRITE)
+      if (populated !== 0) touch(posix, address + offset, length)
+      done += length
+      onProgress?.(done)
+    }
+  }
+  const guarded = () =>
+    worker().catch((error: unknown) => {
+      failure ??= error
+    })
+  await Promise.all(Array.from({ length: THREADS }, guarded)) // both have ended before anything is unmapped
+  if (failure !== undefined) throw failure
+}
+
+/** Kernels before 5.14: one write a page. The pages are reserved, so no write can fail. */
+function touch(posix: Posix, address: number, bytes: number): void {
+  const view = new Uint8Array(posix.view(BigInt(address), bytes))
+  for (let offset = 0; offset < bytes; offset += PAGE_BYTES) view[offset] = 0
+}
+
+function createFile(path: string): { readonly fd: number; readonly stat: BigIntStats } {
+  const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
+  try {
+    const fd = openSync(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+    return { fd, stat: fstatSync(fd, { bigint: true }) }
+  } catch (error) {
+    const isTaken = (error as NodeJS.ErrnoException).code === 'EEXIST'
+    throw unavailable(isTaken ? `${path} exists: another engine uses it, or a dead one left it` : String(error), error)
+  }
+}
+
+/** Removes a regular file of this user; refuses anything else, so that a planted link or directory is not followed. */
+function removeStale(path: string): void {
+  const stat = lstatSync(path, { throwIfNoEntry: false })
+  if (stat === undefined) return
+  if (!stat.isFile() || stat.uid !== process.getuid?.()) throw unavailable(`${path} is not a segment of this user`)
+  try {
+    unlinkSync(path)
+  } catch (error) {
+    throw unavailable(String(error), error)
+  }
+}
+
+function unlinkOwn(path: string, own: BigIntStats): void {
+  const stat = lstatSync(path, { bigint: true, throwIfNoEntry: false })
+  if (stat !== undefined && stat.ino === own.ino && stat.dev === own.dev) rmSync(path, { force: true })
+}
+
+function tooSmall(bytes: number, room: number, where: string): CacheError {
+  const message =
+    `L1 of ${inMib(bytes)} does not fit into ${where}, which has room for ${inMib(room)}: ` +
+    'lower --l1-size, or give the container more shared memory (docker --shm-size, a Memory emptyDir on /dev/shm)'
+  return new CacheError('SHARED_MEMORY_TOO_SMALL', message, { field: '--l1-size', bytes, roomBytes: room })
+}
+
+function inMib(bytes: number): string {
+  return `${(bytes / MIB).toFixed(1)} MiB`
+}
+
+function unavailable(reason: string, cause?: unknown): CacheError {
+  return new CacheError('SHARED_MEMORY_UNAVAILABLE', `shared memory is not available: ${reason}`, {}, cause)
+}

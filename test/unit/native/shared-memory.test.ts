@@ -1,0 +1,230 @@
+import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import {
+  existsSync,
+  lstatSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { afterAll, afterEach, describe, expect, it } from 'vitest'
+import { CacheError } from '../../../src/core/errors.ts'
+import { capability } from '../../../src/native/capability.ts'
+import {
+  attachSegment,
+  openSegment,
+  privateSegment,
+  type SegmentHandle,
+  type SharedSegment,
+} from '../../../src/native/shared-memory.ts'
+
+const MIB = 1024 * 1024
+const { available, reason } = capability().sharedMemory
+if (!available) console.warn(`tests of shared memory skipped: ${reason}`)
+
+const cleanups: (() => void)[] = []
+afterEach(() => {
+  for (const cleanup of cleanups.splice(0).reverse()) cleanup()
+})
+
+const newName = () => `kvtier-test-${randomUUID()}`
+
+async function open(bytes: number, name = newName()): Promise<SharedSegment> {
+  const segment = await openSegment({ name, bytes })
+  cleanups.push(() => {
+    segment.unlink()
+    segment.close()
+  })
+  return segment
+}
+
+async function errorOf(promise: Promise<unknown>): Promise<CacheError> {
+  const error = await promise.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  expect(error).toBeInstanceOf(CacheError)
+  return error as CacheError
+}
+
+/** Runs in a worker: adds 1 to each byte of the segment, then answers with their sum. */
+async function incrementInWorker(handle: SegmentHandle): Promise<number> {
+  const module = new URL('../../../src/native/shared-memory.ts', import.meta.url).href
+  const source = `
+    const { parentPort, workerData } = require('node:worker_threads')
+    import(workerData.module).then(({ attachSegment }) => {
+      const memory = attachSegment(workerData.handle)
+      let sum = 0
+      for (let i = 0; i < memory.length; i += 1) sum += ++memory[i]
+      parentPort.postMessage(sum)
+    })`
+  const worker = new Worker(source, { eval: true, workerData: { module, handle } })
+  const sum = await new Promise<number>((resolve, reject) => {
+    worker.once('message', resolve)
+    worker.once('error', reject)
+  })
+  await worker.terminate()
+  return sum
+}
+
+describe.skipIf(!available)('a shared segment', () => {
+  it('is zeroed, private to the user, and as long as asked', async () => {
+    const segment = await open(3 * MIB + 12_345)
+    expect(segment.kind).toBe('shared')
+    expect(segment.memory.length).toBe(3 * MIB + 12_345)
+    expect(segment.memory.every((byte) => byte === 0)).toBe(true)
+    const stat = lstatSync(join('/dev/shm', segment.name))
+    expect(stat.size).toBe(segment.bytes)
+    expect(stat.mode & 0o777).toBe(0o600)
+    expect(stat.blocks * 512).toBeGreaterThanOrEqual(segment.bytes)
+  })
+
+  it('shows two threads the same bytes', async () => {
+    const segment = await open(64 * 1024)
+    segment.memory.fill(7)
+    expect(await incrementInWorker(segment.handle)).toBe(8 * 64 * 1024)
+    expect(segment.memory.every((byte) => byte === 8)).toBe(true)
+  })
+
+  it('is the file that other processes map by name', async () => {
+    const segment = await open(4096)
+    segment.memory.set([1, 2, 3], 100)
+    expect([...readFileSync(join('/dev/shm', segment.name)).subarray(99, 104)]).toEqual([0, 1, 2, 3, 0])
+  })
+
+  it('reports progress up to its size', async () => {
+    const seen: number[] = []
+    const segment = await openSegment({ name: newName(), bytes: 70 * MIB, onProgress: (done) => seen.push(done) })
+    cleanups.push(() => segment.close(), segment.unlink.bind(segment))
+    expect(seen.length).toBe(3)
+    expect(seen.at(-1)).toBe(70 * MIB)
+    expect(seen).toEqual([...seen].sort((a, b) => a - b))
+  })
+
+  it('leaves empty views, not dangling ones, when it is closed', async () => {
+    const segment = await open(4096)
+    const view = segment.memory.subarray(10, 20)
+    segment.close()
+    segment.close()
+    expect(view.length).toBe(0)
+    expect(segment.memory.length).toBe(0)
+  })
+
+  it('removes its own name and nobody else’s', async () => {
+    const segment = await open(4096)
+    const path = join('/dev/shm', segment.name)
+    rmSync(path)
+    writeFileSync(path, 'another engine')
+    cleanups.push(() => rmSync(path, { force: true }))
+    segment.unlink()
+    expect(existsSync(path)).toBe(true)
+  })
+})
+
+describe.skipIf(!available)('opening a segment', () => {
+  it('names both sizes and the fix when it is too large', async () => {
+    const name = newName()
+    const error = await errorOf(openSegment({ name, bytes: 2 ** 50 }))
+    expect(error.code).toBe('SHARED_MEMORY_TOO_SMALL')
+    expect(error.message).toMatch(/1073741824\.0 MiB .* room for \d+\.\d MiB: lower --l1-size, .*--shm-size/)
+    expect(error.message).not.toContain('\n')
+    expect(existsSync(join('/dev/shm', name))).toBe(false)
+  })
+
+  it('refuses a name that is taken, unless told that it is stale', async () => {
+    const name = newName()
+    const path = join('/dev/shm', name)
+    writeFileSync(path, 'left by a dead engine')
+    cleanups.push(() => rmSync(path, { force: true }))
+    expect((await errorOf(openSegment({ name, bytes: 4096 }))).code).toBe('SHARED_MEMORY_UNAVAILABLE')
+    expect(readFileSync(path, 'utf8')).toBe('left by a dead engine')
+    const segment = await openSegment({ name, bytes: 4096, replaceStale: true })
+    cleanups.push(() => segment.close())
+    expect(segment.memory[0]).toBe(0)
+  })
+
+  it.each([false, true])('does not follow a symlink (replaceStale %s)', async (replaceStale) => {
+    const name = newName()
+    const path = join('/dev/shm', name)
+    const target = join('/dev/shm', `${name}-target`)
+    writeFileSync(target, 'precious')
+    symlinkSync(target, path)
+    cleanups.push(
+      () => rmSync(target),
+      () => rmSync(path),
+    )
+    const error = await errorOf(openSegment({ name, bytes: 4096, replaceStale }))
+    expect(error.code).toBe('SHARED_MEMORY_UNAVAILABLE')
+    expect(readFileSync(target, 'utf8')).toBe('precious')
+  })
+
+  it.each(['', '..', '.hidden', 'a/b', '../x'])('refuses the name %j', async (name) => {
+    expect((await errorOf(openSegment({ name, bytes: 4096 }))).code).toBe('SHARED_MEMORY_UNAVAILABLE')
+  })
+
+  it('says so when the directory is not there', async () => {
+    const error = await errorOf(openSegment({ name: newName(), bytes: 4096, directory: '/nonexistent' }))
+    expect(error).toBeInstanceOf(CacheError)
+  })
+})
+
+const mounted = mountSmall()
+if (mounted === undefined) console.warn('tests on a full file system skipped: mounting a tmpfs is not permitted here')
+
+/** A tmpfs of 128 MiB, or undefined when this user may not mount. */
+function mountSmall(): string | undefined {
+  if (!available) return undefined
+  const directory = mkdtempSync(join(tmpdir(), 'kvtier-tmpfs-'))
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=128m', 'tmpfs', directory], { stdio: 'ignore' })
+  } catch {
+    rmSync(directory, { recursive: true })
+    return undefined
+  }
+  return directory
+}
+
+afterAll(() => {
+  if (mounted === undefined) return
+  execFileSync('umount', ['-l', mounted])
+  rmSync(mounted, { recursive: true })
+})
+
+describe.skipIf(mounted === undefined)('a file system that is full', () => {
+  it('is an error before anything is created when it shows at once', async () => {
+    const error = await errorOf(openSegment({ name: 'segment', bytes: 129 * MIB, directory: mounted! }))
+    expect(error.code).toBe('SHARED_MEMORY_TOO_SMALL')
+    expect(error.detail.roomBytes).toBe(128 * MIB)
+  })
+
+  it('is an error, not a crash, when others fill it meanwhile; and nothing is left', async () => {
+    const hog = join(mounted!, 'hog')
+    cleanups.push(() => rmSync(hog))
+    let isFilled = false
+    const onProgress = () => {
+      if (!isFilled) writeFileSync(hog, Buffer.alloc(40 * MIB))
+      isFilled = true
+    }
+    const error = await errorOf(openSegment({ name: 'segment', bytes: 128 * MIB, directory: mounted!, onProgress }))
+    expect(error.code).toBe('SHARED_MEMORY_TOO_SMALL')
+    expect(existsSync(join(mounted!, 'segment'))).toBe(false)
+    const { bavail, bsize } = statfsSync(mounted!)
+    expect(bavail * bsize).toBe(88 * MIB)
+  })
+})
+
+describe('a private segment', () => {
+  it('says that it is private, and other threads of the process see it', async () => {
+    const segment = privateSegment(4096)
+    expect([segment.kind, segment.name, segment.bytes]).toEqual(['private', '', 4096])
+    expect(await incrementInWorker(segment.handle)).toBe(4096)
+    expect(segment.memory[4095]).toBe(1)
+    expect(attachSegment(segment.handle)[0]).toBe(1)
+  })
+})
