@@ -4,6 +4,7 @@ import type { TreeFile } from '../support/source-tree.ts'
 
 const LINES_MAX = 400
 const NAME_FORM = /^[a-z0-9]+(?:[-.][a-z0-9]+)*$/
+const EXPORT = /^export\s+(?:abstract |async |declare )*(?:\w+)\*?\s+(\w+)/gm
 const EMPTY_WORDS = ['util', 'utils', 'helper', 'helpers', 'common', 'base', 'impl', 'misc']
 
 /** What may lie at the top of the repository. */
@@ -40,7 +41,7 @@ const FORBIDDEN: readonly {
   { what: 'a left-over note', form: /\b(?:TO[D]O|FIX[M]E|XX[X])\b/g, inCode: false, applies: () => true },
   {
     what: 'a path of one machine',
-    form: /(?<![\w.$}])\/(?:w[o]rk|t[m]p|r[o]ot|f[a]rm|ho[m]e)\/[a-z]/g,
+    form: /(?<![\w.$}])\/(?:w[o]rk|t[m]p|r[o]ot|f[a]rm)\/[a-z]/g,
     inCode: false,
     applies: () => true,
   },
@@ -78,17 +79,20 @@ export function forbiddenText({ path, text }: TreeFile): string[] {
   )
 }
 
-/** Unit, contract and model tests that are named after nothing in src/. @param sources paths of src/. */
-export function strayTests(tests: readonly string[], sources: readonly string[]): string[] {
-  const folders = new Set(sources.flatMap((path) => posix.dirname(path).split('/')))
-  const names = new Set(sources.map((path) => posix.basename(path, '.ts')))
+/**
+ * Unit, contract and model tests that are named after nothing in src/. A unit test is named after a file of the folder
+ * that it mirrors, or after something exported there; the others also after any folder.
+ *
+ * @param tests paths. @param sources files of src/.
+ */
+export function strayTests(tests: readonly string[], sources: readonly TreeFile[]): string[] {
+  const everything = [...sources.flatMap(namesOf), ...sources.flatMap(({ path }) => posix.dirname(path).split('/'))]
   return tests.filter((path) => {
     const [, kind = '', ...rest] = path.split('/')
-    const name = posix.basename(path, '.test.ts')
-    if (!path.endsWith('.test.ts')) return false
-    if (kind === 'unit') return !isNamedAfter(name, namesIn(sources, posix.join('src', ...rest.slice(0, -1))))
-    if (kind === 'contract' || kind === 'model') return !isNamedAfter(name, [...names, ...folders])
-    return false
+    if (!path.endsWith('.test.ts') || !['unit', 'contract', 'model'].includes(kind)) return false
+    const mirrored = posix.join('src', ...rest.slice(0, -1))
+    const siblings = sources.filter((file) => posix.dirname(file.path) === mirrored)
+    return !isNamedAfter(posix.basename(path, '.test.ts'), kind === 'unit' ? siblings.flatMap(namesOf) : everything)
   })
 }
 
@@ -109,22 +113,39 @@ function lengthViolations({ path, text }: TreeFile): string[] {
   return lines > LINES_MAX ? [`${path} has ${lines} lines, over ${LINES_MAX}`] : []
 }
 
-/** The main export is the one with the file's name; a file without one needs any documented export. */
+/** Tables whose rows are the documentation. */
+const SELF_EXPLAINING = /^src\/(?:config\/[\w-]+-fields|metrics\/catalogue-[\w-]+)\.ts$/
+
+/**
+ * The main export is the one with the file's name; a file without one needs any documented export, and a file that
+ * exports nothing any comment.
+ */
 function docViolations({ path, text }: TreeFile): string[] {
-  if (/^(?:#!.*\n)?\s*\/\*\*/.test(text)) return []
+  if (/^(?:#!.*\n)?\s*\/\*\*/.test(text) || SELF_EXPLAINING.test(path)) return []
   const wanted = posix.basename(path, '.ts').replaceAll('-', '')
-  const exported = [...text.matchAll(/^export\s+(?:abstract |async |declare )*(?:\w+)\*?\s+(\w+)/gm)]
-  const main = exported.find((match) => match[1]!.replaceAll('_', '').toLowerCase() === wanted)
-  const documented = (at: number): boolean => /\*\/\s*$/.test(text.slice(0, at))
-  const isFine = main === undefined ? exported.some((match) => documented(match.index)) : documented(main.index)
-  return isFine ? [] : [`${path}: no docstring${main === undefined ? '' : ` for ${main[1]}`}`]
+  const exported = [...text.matchAll(EXPORT)]
+  const mains = exported.filter((match) => match[1]!.replaceAll('_', '').toLowerCase() === wanted)
+  const isFine =
+    exported.length === 0
+      ? /^\s*(?:\/\/|\*)/m.test(text)
+      : (mains.length > 0 ? mains : exported).some((match) => /\*\/\s*$/.test(text.slice(0, match.index)))
+  return isFine ? [] : [`${path}: no docstring${mains.length === 0 ? '' : ` for ${mains[0]![1]}`}`]
 }
 
-function namesIn(sources: readonly string[], folder: string): string[] {
-  return sources.filter((path) => posix.dirname(path) === folder).map((path) => posix.basename(path, '.ts'))
+/** What a file may be called by in kebab-case: its own name and those of its exports. */
+function namesOf({ path, text }: TreeFile): string[] {
+  const exported = [...text.matchAll(EXPORT)].map((match) => match[1]!.replace(/(?<=[a-z0-9])(?=[A-Z])/g, '-'))
+  return [posix.basename(path, '.ts'), ...exported.map((name) => name.replaceAll('_', '-').toLowerCase())]
 }
 
-/** `slot-lru`, or `slot-lru-growth` and `slot-lru.growth` for one aspect of it. */
+/** `slot-lru`; `slot-lru-growth` or `slot-lru.growth` for one aspect of it; `slot-lrus`; `slot` for several slot-... */
 function isNamedAfter(name: string, candidates: readonly string[]): boolean {
-  return candidates.some((one) => name === one || name.startsWith(`${one}-`) || name.startsWith(`${one}.`))
+  return candidates.some(
+    (one) =>
+      name === one ||
+      name === `${one}s` ||
+      name.startsWith(`${one}-`) ||
+      name.startsWith(`${one}.`) ||
+      one.startsWith(`${name}-`),
+  )
 }
