@@ -18,6 +18,18 @@ export const ERRORS = {
     retryable: false,
     help: 'The model is registered with another chunk size or layout.',
   },
+  MODEL_UNKNOWN: {
+    kind: 'conflict',
+    retryable: false,
+    help: 'The model is not registered: its chunk size is not known.',
+  },
+  PARENT_ABSENT: {
+    kind: 'conflict',
+    retryable: false,
+    help: 'The chunk extends one that is not resident; store the parent first.',
+  },
+  CHUNK_BUSY: { kind: 'conflict', retryable: true, help: 'Another client is writing this chunk.' },
+  PIN_LIMIT: { kind: 'conflict', retryable: false, help: 'The pin would pass the share of L1 that pins may hold.' },
   TRACE_INVALID: { kind: 'usage', retryable: false, help: 'A line of the trace file cannot be read.' },
   DATA_DIR_LOCKED: { kind: 'conflict', retryable: false, help: 'Another engine runs on this data directory.' },
   DATA_DIR_UNWRITABLE: { kind: 'usage', retryable: false, help: 'The data directory cannot be created or written.' },

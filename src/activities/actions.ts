@@ -1,0 +1,47 @@
+// Our enumerations of the activity log. The interface document names only the `*_UNSPECIFIED` values; the others are
+// ours. A value, once released, keeps its meaning: records are kept for years.
+
+/** Who acted. */
+export const ACTOR_TYPES = {
+  ACTOR_TYPE_UNSPECIFIED: 'Not known.',
+  ACTOR_TYPE_TOKEN: 'The holder of an access token; actorId is the id of the token.',
+  ACTOR_TYPE_OPERATOR: 'A person or script at the command line of this machine.',
+  ACTOR_TYPE_SYSTEM: 'The engine itself.',
+} as const
+
+/** What was done. */
+export const ACTIONS = {
+  ACTIVITY_ACTION_UNSPECIFIED: 'Not known.',
+  ACTIVITY_ACTION_ENGINE_START: 'The engine started and listens.',
+  ACTIVITY_ACTION_ENGINE_STOP: 'The engine stopped in order.',
+  ACTIVITY_ACTION_ENGINE_RECOVER: 'The engine found that it had not stopped in order, and recovered.',
+  ACTIVITY_ACTION_CONFIG_RELOAD: 'The configuration was read again.',
+  ACTIVITY_ACTION_CACHE_CLEAR: 'Chunks were removed on request.',
+  ACTIVITY_ACTION_MODEL_REGISTER: 'A model was registered with its layout.',
+  ACTIVITY_ACTION_PIN_CREATE: 'The chunks of a prompt were pinned in L1.',
+  ACTIVITY_ACTION_PIN_DELETE: 'A pin was removed.',
+  ACTIVITY_ACTION_QUOTA_SET: 'The quota of a tenant was set.',
+  ACTIVITY_ACTION_ADAPTER_ADD: 'An L2 adapter was added.',
+  ACTIVITY_ACTION_ADAPTER_DRAIN: 'An L2 adapter began to drain.',
+  ACTIVITY_ACTION_ADAPTER_UNDRAIN: 'A draining L2 adapter was made active again.',
+  ACTIVITY_ACTION_ADAPTER_REMOVE: 'An L2 adapter was removed.',
+  ACTIVITY_ACTION_ADAPTER_FORCE: 'An L2 adapter was removed with work left.',
+  ACTIVITY_ACTION_TOKEN_CREATE: 'A token was created.',
+  ACTIVITY_ACTION_TOKEN_REVOKE: 'A token was revoked.',
+  ACTIVITY_ACTION_QUARANTINE: 'Slots or objects were set aside because they may not be trusted.',
+} as const
+
+/** What was acted on. */
+export const RESOURCE_TYPES = {
+  engine: 'This process; resourceId is its name or empty.',
+  cache: 'Cached chunks; resourceId is the model, or empty for all.',
+  model: 'A registered model; resourceId is its name.',
+  pin: 'A pin; resourceId is its id.',
+  adapter: 'An L2 adapter; resourceId is its name.',
+  token: 'An access token; resourceId is its id.',
+  tenant: 'A model and cache salt.',
+} as const
+
+export type ActorType = keyof typeof ACTOR_TYPES
+export type Action = keyof typeof ACTIONS
+export type ResourceType = keyof typeof RESOURCE_TYPES
