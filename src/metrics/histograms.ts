@@ -1,0 +1,60 @@
+import type { Metric } from './define.ts'
+
+/**
+ * The distributions of one metric: for each label set a row of bucket counts and a sum, made at its first sample.
+ * A row is `bounds.length + 1` counts (not cumulative, the last one for infinity), then the sum of the samples.
+ */
+export class Histograms {
+  readonly metric: Metric
+  readonly #bounds: Float64Array
+  readonly #rows: (Float64Array | undefined)[] = []
+  readonly #order: number[] = []
+
+  constructor(metric: Metric) {
+    this.metric = metric
+    this.#bounds = Float64Array.from(metric.bounds)
+  }
+
+  /** @param row label set: the tenant row, or adapter row x tenant rows + tenant. */
+  record(row: number, value: number, times = 1): void {
+    let cells = this.#rows[row]
+    if (cells === undefined) {
+      cells = new Float64Array(this.#bounds.length + 2)
+      this.#rows[row] = cells
+      this.#order.push(row)
+    }
+    cells[this.#bucket(value)]! += times
+    cells[this.#bounds.length + 1]! += value * times
+  }
+
+  /** Label sets with a sample, in order of their first one. */
+  get series(): readonly number[] {
+    return this.#order
+  }
+
+  /** Counts by bucket, not cumulative, then the sum; undefined before the first sample. Valid until the next one. */
+  cells(row: number): Float64Array | undefined {
+    return this.#rows[row]
+  }
+
+  /** Samples recorded for a label set. */
+  count(row: number): number {
+    const cells = this.#rows[row]
+    let count = 0
+    if (cells !== undefined) for (let i = 0; i <= this.#bounds.length; i += 1) count += cells[i]!
+    return count
+  }
+
+  /** First bound that is not below the value: bounds are inclusive. */
+  #bucket(value: number): number {
+    const bounds = this.#bounds
+    let low = 0
+    let high = bounds.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (bounds[middle]! >= value) high = middle
+      else low = middle + 1
+    }
+    return low
+  }
+}

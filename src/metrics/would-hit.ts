@@ -1,0 +1,79 @@
+import { HitCurve } from './hit-curve.ts'
+import { StackDistance } from './reuse-distance.ts'
+
+/**
+ * Estimates, from the chunks that lookups ask for, what an L1 of any size would have hit under least recent use with
+ * prefix semantics, since start. Input: the events CHUNK_ASKED, in order (tail first within a lookup). Because a
+ * chunk's ancestors are always touched after it, its distance is never below theirs, and a chunk whose distance
+ * fits has its whole prefix in the cache: prefix semantics need no further check.
+ *
+ * Each followed chunk stands for 1 / rate chunks. What that sum misses of the chunks really asked for is counted
+ * as hits of the smallest distance (SHARDS-adj): it is mostly frequent chunks that the sample has or lacks by chance.
+ */
+export class WouldHit {
+  readonly distances: StackDistance
+  readonly #byChunks = new HitCurve()
+  readonly #byBytes = new HitCurve()
+  #askedBefore = -1
+  #firstAsked = 0
+  #weight = 0 // of all chunks of finished lookups, by the sample
+  #open = 0 // of the lookup now being told
+  #isGapless = true
+
+  constructor(distances = new StackDistance()) {
+    this.distances = distances
+  }
+
+  /** One event CHUNK_ASKED. */
+  asked(tag: number, bytes: number, askedBefore: number): void {
+    if (askedBefore !== this.#askedBefore) {
+      if (this.#askedBefore < 0) this.#firstAsked = askedBefore
+      this.#askedBefore = askedBefore
+      this.#weight += this.#open
+      this.#open = 0
+      this.distances.startBatch()
+    }
+    const weight = 1 / this.distances.rate
+    if (!this.distances.touch(tag, bytes, true)) return
+    this.#open += weight
+    if (!this.distances.isSeen) return
+    this.#byChunks.add(this.distances.chunks + 1, weight)
+    this.#byBytes.add(this.distances.bytes + bytes, weight)
+  }
+
+  /** Events were lost: the chunks asked for can no longer be told from the events, so the correction ends. */
+  noteLoss(): void {
+    this.#isGapless = false
+  }
+
+  /** Chunks asked for so far, as far as the sample knows them; 0 before the first. */
+  get total(): number {
+    return this.#weight + this.#open + this.#correction()
+  }
+
+  /** Share of the chunks asked for that an L1 of so many bytes would have held; 0 before the first. */
+  ratioAtBytes(bytes: number): number {
+    return this.#ratio(this.#byBytes, bytes)
+  }
+
+  ratioAtChunks(chunks: number): number {
+    return this.#ratio(this.#byChunks, chunks)
+  }
+
+  /** The ratio at each size, in bytes: the curve "hit rate if L1 were so large". */
+  curve(sizesBytes: readonly number[]): number[] {
+    return sizesBytes.map((bytes) => this.ratioAtBytes(bytes))
+  }
+
+  #correction(): number {
+    if (!this.#isGapless || this.#askedBefore < 0) return 0
+    return this.#askedBefore - this.#firstAsked - this.#weight
+  }
+
+  #ratio(curve: HitCurve, size: number): number {
+    const correction = this.#correction()
+    const total = this.#weight + this.#open + correction
+    if (total <= 0) return 0
+    return Math.min(1, Math.max(0, (curve.within(size) + correction) / total))
+  }
+}
