@@ -1,0 +1,123 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { CacheError } from '../../core/errors.ts'
+import type { Rendering } from '../../metrics/exposition.ts'
+import { CONTENT_TYPES, type TextFormat } from '../../metrics/prometheus.ts'
+import { formatFor, takesGzip } from './accept.ts'
+
+const HEADER_BYTES_MAX = 8_192
+const REQUEST_TIMEOUT_MS = 10_000
+/** A client that reads nothing for so long is cut off. */
+const SOCKET_IDLE_MS = 30_000
+const KEEP_ALIVE_MS = 75_000
+const CONNECTIONS_MAX = 128
+
+export interface MetricsServerOptions {
+  readonly host: string
+  /** 0 = any free port. */
+  readonly port: number
+  readonly render: (format: TextFormat) => Promise<Rendering>
+  /** Told why a scrape was answered with status 500. */
+  readonly onError: (error: unknown) => void
+}
+
+/** Serves `GET /metrics`, and nothing else. */
+export class MetricsServer {
+  readonly #options: MetricsServerOptions
+  readonly #server: Server
+
+  constructor(options: MetricsServerOptions) {
+    this.#options = options
+    this.#server = createServer(
+      {
+        maxHeaderSize: HEADER_BYTES_MAX,
+        headersTimeout: REQUEST_TIMEOUT_MS,
+        requestTimeout: REQUEST_TIMEOUT_MS,
+        keepAliveTimeout: KEEP_ALIVE_MS,
+      },
+      (request, response) => void this.#answer(request, response),
+    )
+    this.#server.maxConnections = CONNECTIONS_MAX
+    this.#server.setTimeout(SOCKET_IDLE_MS)
+  }
+
+  /**
+   * Starts to listen.
+   *
+   * @returns where it listens.
+   * @throws CacheError PORT_TAKEN, CONFIG_INVALID
+   */
+  async listen(): Promise<{ host: string; port: number }> {
+    const { host, port } = this.#options
+    await new Promise<void>((resolve, reject) => {
+      const fail = (error: NodeJS.ErrnoException) => reject(listenError(error, host, port))
+      this.#server.once('error', fail)
+      this.#server.listen({ host, port }, () => {
+        this.#server.off('error', fail)
+        this.#server.on('error', this.#options.onError)
+        resolve()
+      })
+    })
+    return { host, port: (this.#server.address() as AddressInfo).port }
+  }
+
+  /** Stops listening and ends all connections. */
+  async close(): Promise<void> {
+    if (!this.#server.listening) return
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    this.#server.closeAllConnections()
+    await closed
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const [path] = (request.url ?? '').split('?')
+    if (path !== '/metrics') return plain(response, 404, 'not found: metrics are at /metrics\n')
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.setHeader('allow', 'GET, HEAD')
+      return plain(response, 405, 'method not allowed: use GET\n')
+    }
+    try {
+      await this.#scrape(request, response)
+    } catch (error) {
+      this.#options.onError(error)
+      if (response.headersSent) response.destroy()
+      else plain(response, 500, 'the metrics could not be rendered\n')
+    }
+  }
+
+  async #scrape(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const format = formatFor(request.headers.accept)
+    const rendering = await this.#options.render(format)
+    const isGzipped = takesGzip(request.headers['accept-encoding'] as string | undefined)
+    const body = isGzipped ? await rendering.gzipped() : rendering.body
+    response.writeHead(200, {
+      'content-type': CONTENT_TYPES[format],
+      'content-length': body.length,
+      'cache-control': 'no-store',
+      vary: 'accept, accept-encoding',
+      'x-content-type-options': 'nosniff',
+      ...(isGzipped ? { 'content-encoding': 'gzip' } : {}),
+    })
+    response.end(request.method === 'HEAD' ? undefined : body)
+  }
+}
+
+/** A short answer; the connection ends, so that a request body is never read. */
+function plain(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', connection: 'close' })
+  response.end(text)
+}
+
+function listenError(error: NodeJS.ErrnoException, host: string, port: number): CacheError {
+  const detail = { field: 'prometheusPort', host, port }
+  if (error.code === 'EADDRINUSE') {
+    const message = `metrics: port ${port} on ${host} is in use; choose another with --prometheus-port`
+    return new CacheError('PORT_TAKEN', message, detail, error)
+  }
+  if (error.code === 'EACCES') {
+    const message = `metrics: port ${port} on ${host} may not be bound; choose another with --prometheus-port`
+    return new CacheError('PORT_TAKEN', message, detail, error)
+  }
+  const message = `metrics: cannot listen on ${host}:${port} (${error.code ?? error.message}); see --prometheus-host`
+  return new CacheError('CONFIG_INVALID', message, { ...detail, field: 'prometheusHost' }, error)
+}
