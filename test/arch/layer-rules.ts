@@ -31,7 +31,7 @@ export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   fastify: ['server/http'],
   'hash-wasm': ['core'],
   koffi: ['native'],
-  'lru-cache': ['engine', 'metrics', 'server', 'tokenizer'],
+  'lru-cache': ['activities', 'engine', 'metrics', 'server', 'tokenizer'],
   pino: ['app'],
   'prom-client': ['metrics', 'server/metrics'],
   typebox: ['server/http', 'config'],
