@@ -3,7 +3,21 @@ import { expect, it } from 'vitest'
 import { NameTable, NO_ROW, OTHER, TenantTable } from '../../../src/metrics/label-sets.ts'
 import { labelText } from '../../../src/metrics/label-text.ts'
 
-const HOSTILE = ['', '"', ',', '\n', 'a,b:c', ',b:', '\\', '\ud800', '\udc00', '\ufffd', '\ufffdd800', 'a\0b', 'x'.repeat(128)]
+const HOSTILE = [
+  '',
+  '"',
+  ',',
+  '\n',
+  'a,b:c',
+  ',b:',
+  '\\',
+  '\ud800',
+  '\udc00',
+  '\ufffd',
+  '\ufffdd800',
+  'a\0b',
+  'x'.repeat(128),
+]
 
 it('gives each pair one row, in order of first sight', () => {
   const table = TenantTable.create({ maxTenants: 3 })
