@@ -1,11 +1,28 @@
 import type { CommandSpec } from './command.ts'
 import { replayOptions } from './replay-options.ts'
+import { serveOptions } from './serve-options.ts'
 
 /** What `kvtier print` can print. */
 export const PRINT_TOPICS = ['metrics', 'options', 'errors', 'events', 'docs'] as const
 
 /** Every command. Help, completion and parsing read this; each command's code is loaded only when it runs. */
 export const COMMANDS: readonly CommandSpec[] = [
+  {
+    name: 'serve',
+    summary: 'Run the engine until it is told to stop.',
+    description:
+      'Every option is also an environment variable (--l1-size is KVTIER_L1_SIZE) and a key of the config file ' +
+      '(size under l1). Flags win over the environment, which wins over the file.',
+    positionals: [],
+    options: [],
+    moreOptions: serveOptions,
+    examples: [
+      ['kvtier serve', 'Defaults: a simulated GPU, L1 in shared memory, L2 in ./kvtier-data'],
+      ['kvtier serve --config kvtier.yaml --l1-size 16GiB', 'A file, with one option overridden'],
+      ['kvtier serve --http-port 0 --prometheus-port 0 --data-dir /tmp/second', 'A second engine on free ports'],
+    ],
+    load: () => import('./serve.ts'),
+  },
   {
     name: 'replay',
     summary: 'Drive the whole engine with a request trace and say what it hit.',
@@ -32,6 +49,15 @@ export const COMMANDS: readonly CommandSpec[] = [
       ['kvtier replay trace.jsonl --sweep', 'Which L1 size pays'],
     ],
     load: () => import('./replay.ts'),
+  },
+  {
+    name: 'check-config',
+    summary: 'Say what serve would run with, and where each value comes from.',
+    positionals: [],
+    options: [],
+    moreOptions: serveOptions,
+    examples: [['kvtier check-config --config kvtier.yaml', 'Before a restart']],
+    load: () => import('./check-config.ts'),
   },
   {
     name: 'print',

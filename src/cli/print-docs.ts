@@ -37,7 +37,8 @@ async function generatedTable(name: string, file: string): Promise<string> {
 
 function commandList(): PrintedList {
   const columns = [{ title: 'command' }, { title: 'what it does' }]
-  return { columns, rows: COMMANDS.map((spec) => [usageLine(spec), spec.summary]), json: [] }
+  const rows = COMMANDS.map((spec) => [usageLine(spec), spec.summary])
+  return { columns, rows, terminalColumns: [0, 1], json: [] }
 }
 
 /** Names in code font, so that underscores and angle brackets stay as they are. */

@@ -5,6 +5,8 @@ import type { Column } from './table.ts'
 export interface PrintedList {
   readonly columns: readonly Column[]
   readonly rows: readonly (readonly string[])[]
+  /** Columns that a terminal has room for; the README shows all. */
+  readonly terminalColumns: readonly number[]
   readonly json: readonly object[]
 }
 
@@ -30,6 +32,7 @@ async function metrics(): Promise<PrintedList> {
       { title: 'meaning', wraps: true },
     ],
     rows: json.map(({ name, type, labels, help }) => [name, type, labels.join(', '), help]),
+    terminalColumns: [0, 1, 3],
     json,
   }
 }
@@ -46,6 +49,7 @@ async function options(): Promise<PrintedList> {
       { title: 'meaning', wraps: true },
     ],
     rows: json.map((row) => [row.flag, row.key, row.default, withReason(row.help, row.unavailable)]),
+    terminalColumns: [0, 2, 3],
     json,
   }
 }
@@ -59,6 +63,7 @@ async function errors(): Promise<PrintedList> {
   return {
     columns: [{ title: 'code' }, { title: 'kind' }, { title: 'retry helps' }, { title: 'meaning', wraps: true }],
     rows: json.map(({ code, kind, retryable, help }) => [code, kind, retryable ? 'yes' : 'no', help]),
+    terminalColumns: [0, 1, 2, 3],
     json,
   }
 }
@@ -70,6 +75,7 @@ async function events(): Promise<PrintedList> {
   return {
     columns: [{ title: 'event' }, { title: 'payload', wraps: true }, { title: 'emitted by' }],
     rows: json.map(({ name, payload, emitted_by }) => [name, payload.join(', '), emitted_by]),
+    terminalColumns: [0, 1, 2],
     json,
   }
 }

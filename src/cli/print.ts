@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { CacheError } from '../core/errors.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { updatedDocs } from './print-docs.ts'
-import { isListTopic, LISTS } from './print-lists.ts'
+import { isListTopic, LISTS, type PrintedList } from './print-lists.ts'
 import { usageError } from './report-error.ts'
 import { textTable } from './table.ts'
 
@@ -14,8 +14,13 @@ export async function run(call: CommandCall): Promise<ExitCode> {
     throw usageError('--write and --file go with print docs only', '--write')
   }
   const list = await LISTS[topic]()
-  answer(call, { [topic]: list.json }, () => textTable(list.columns, list.rows))
+  answer(call, { [topic]: list.json }, () => terminalTable(list))
   return 0
+}
+
+function terminalTable({ columns, rows, terminalColumns }: PrintedList): string {
+  const pick = <T>(row: readonly T[]): T[] => terminalColumns.map((index) => row[index]!)
+  return textTable(pick(columns), rows.map(pick))
 }
 
 /** Without --write: exit code 1 when the tables of the file are stale. */
