@@ -1,0 +1,28 @@
+/** Sizes and limits of the L0 tier. Units in the names; `config/` gives flags and defaults. */
+export interface L0Options {
+  /** Bytes of the block pool, on the device. */
+  readonly capacityBytes: number
+  /** Tokens of one block of the model that registers first. */
+  readonly blockTokens: number
+  /** Bytes of one block. 0 = `blockTokens` tokens of the model that registers first. */
+  readonly blockBytes: number
+  /** Blocks of the pool at most: a block size that would give more is raised. Bounds the tables of the host. */
+  readonly blocksMax: number
+  /** One of this many chunks (by hash) has the lifecycle of its blocks published on the bus. 1 = all. */
+  readonly lifecycleSampleEvery: number
+  /** Bytes between L0 and L1 in flight at most, in each direction; further batches wait in order. */
+  readonly copyInFlightBytes: number
+  /** Speed of the simulated device: a name of `DEVICE_PROFILES`. */
+  readonly simulatedProfile: string
+}
+
+/** What an embedded engine starts with. */
+export const L0_DEFAULTS: L0Options = {
+  capacityBytes: 1024 ** 3,
+  blockTokens: 16,
+  blockBytes: 0,
+  blocksMax: 1024 ** 2,
+  lifecycleSampleEvery: 1,
+  copyInFlightBytes: 256 * 1024 ** 2,
+  simulatedProfile: 'h100-pcie5',
+}
