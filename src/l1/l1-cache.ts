@@ -1,0 +1,381 @@
+import { assert } from '../core/assert.ts'
+import type { Clock } from '../core/clock.ts'
+import type { CounterTable } from '../core/counters.ts'
+import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
+import type { LeaseId, SpaceId } from '../core/ids.ts'
+import type { EventSink } from '../events/bus.ts'
+import type { ChunkRefs } from './chunk-refs.ts'
+import { CHUNK_WORDS, GHOST, NO_CHUNK, PARENT } from './chunk-table.ts'
+import { KeySpaces } from './key-spaces.ts'
+import { type L1Field, L1Recorder, type L1TenantField } from './l1-recorder.ts'
+import { EXPIRED_WRITE, INTERNAL, Leases, NO_SLOT, PIN, READ, WRITE } from './leases.ts'
+import type { L1Options } from './options.ts'
+import { ReadLeases } from './read-leases.ts'
+import { Removal, type RemoveFilter } from './removal.ts'
+import { Reservations, type ReservePurpose } from './reservations.ts'
+import { type RemoveReason, Residency } from './residency.ts'
+import type { SlotList } from './slot-list.ts'
+import { verifyL1 } from './verify-l1.ts'
+
+export type { RemoveFilter } from './removal.ts'
+export type { ReservePurpose } from './reservations.ts'
+export type { RemoveReason } from './residency.ts'
+
+const KINDS = { read: READ, internal: INTERNAL, pin: PIN } as const
+const READ_FAILURES = {
+  expired: 'readFailureExpired',
+  checksum: 'readFailureChecksum',
+  lost: 'readFailureLost',
+} as const satisfies Record<string, L1TenantField>
+const EXPIRED_PER_SWEEP = 1024
+
+/** What a lease on readable chunks is for; see read-leases.ts. */
+export type ReadKind = keyof typeof KINDS
+export type ReadFailure = keyof typeof READ_FAILURES
+
+export interface L1Parts {
+  readonly clock: Clock
+  readonly events: EventSink
+  readonly tenants: CounterTable<L1TenantField>
+  readonly totals: CounterTable<L1Field>
+  /** Two random words that nobody outside knows: they choose the buckets of the index. */
+  readonly hashKey?: readonly [number, number]
+  /** Usage is at or over the high watermark, or a reservation found no room. */
+  readonly onPressure?: () => void
+  /** A chunk is about to be evicted; (id, generation) is its reference. It must not call the cache. */
+  readonly onEvicted?: (id: number, generation: number) => void
+  /** Copies bytes within the arena. Absent when no bytes are kept. */
+  readonly move?: (fromOffset: number, toOffset: number, bytes: number) => void
+}
+
+/**
+ * The host-memory tier: which chunks are in the arena, who may read or write them, and which leave first.
+ * It keeps no bytes itself; its answers are offsets. One thread, no promises, no allocation per chunk; the clock is
+ * read once a call.
+ *
+ *              reserve                commit                   evictTo, demand of a reserve
+ *   absent ------------> reserved ------------> readable ---------------------------------> ghost
+ *     ^                   |   |                  |   ^ lease, release (client's: newest)      |
+ *     |   abort, not OK   |   | lease expired    |   +---+                                    | forgotten, or
+ *     +-------------------+   v                  |                                            | reserved again
+ *     |             quarantined slots            | remove                                     |
+ *     |                       | fence            v                                            |
+ *     +-----------------------+--------- doomed until the last lease ends                     |
+ *     +---------------------------------------------------------------------------------------+
+ *
+ * The parts: chunk-table.ts and shard-table.ts (records), holds.ts (what may leave, leaf first), policies/ (what
+ * leaves next), residency.ts (how it leaves), reservations.ts and read-leases.ts, arena.ts (slots).
+ */
+export class L1Cache {
+  readonly spaces = new KeySpaces()
+  readonly #options: L1Options
+  readonly #residency: Residency
+  readonly #recorder: L1Recorder
+  readonly #leases: Leases
+  readonly #reservations: Reservations
+  readonly #readers: ReadLeases
+  readonly #removal: Removal
+  readonly #tenants: CounterTable<L1TenantField>
+  readonly #totals: CounterTable<L1Field>
+  readonly #leasesExpired: number
+  readonly #highBytes: number
+  readonly #onPressure: (() => void) | undefined
+  readonly #due = new Uint32Array(EXPIRED_PER_SWEEP)
+
+  constructor(options: L1Options, parts: L1Parts) {
+    this.#options = options
+    this.#tenants = parts.tenants
+    this.#totals = parts.totals
+    this.#onPressure = parts.onPressure
+    this.#leasesExpired = parts.totals.column('leasesExpired')
+    this.#recorder = new L1Recorder(parts, options.capacityBytes, options.lifecycleSampleEvery)
+    this.#residency = new Residency(options, {
+      recorder: this.#recorder,
+      spaces: this.spaces,
+      tenants: parts.tenants,
+      totals: parts.totals,
+      hashKey: parts.hashKey ?? [0x85eb_ca6b, 0xc2b2_ae35],
+      move: parts.move,
+      onEvicted: parts.onEvicted,
+    })
+    this.#highBytes = options.evictionHighRatio * options.capacityBytes
+    this.#leases = new Leases(options.leaseCapacity, options.leaseEntryCapacity)
+    const scratch = new Uint32Array(options.leaseEntryCapacity)
+    const quarantined = parts.totals.column('quarantinedBytes')
+    this.#reservations = new Reservations(this.#residency, this.#leases, scratch, parts.tenants, quarantined)
+    const pinBytesMax = options.pinRatioMax * options.capacityBytes
+    this.#readers = new ReadLeases(this.#residency, this.#leases, scratch, parts.tenants, pinBytesMax)
+    this.#removal = new Removal(this.#residency)
+  }
+
+  get options(): L1Options {
+    return this.#options
+  }
+
+  /** Bytes of resident, reserved, quarantined and removed-but-leased slots. */
+  get usageBytes(): number {
+    return this.#recorder.usageBytes
+  }
+
+  /** Bytes of the index's typed arrays, those of the arena aside. */
+  get indexBytes(): number {
+    const { table, shards, policy } = this.#residency
+    return table.bytes + shards.bytes + policy.bytes
+  }
+
+  /** Chunks of the leading run of [from, to) whose every shard is readable. Touches nothing. */
+  residentRun(space: SpaceId, chain: HashChain, from: number, to: number): number {
+    const residency = this.#residency
+    const ranks = this.spaces.spec(space).ranks
+    let index = from
+    while (index < to && residency.findComplete(space, chain.words, index * HASH_WORDS, ranks) !== NO_CHUNK) index += 1
+    return index - from
+  }
+
+  /** Tells that the absent chunks of [from, to) were asked for: ghosts among them are reported, once an eviction. */
+  noteAsked(space: SpaceId, chain: HashChain, from: number, to: number): void {
+    this.#recorder.tick()
+    const { table } = this.#residency
+    for (let index = from; index < to; index += 1) {
+      const id = table.find(space, chain.words, index * HASH_WORDS)
+      if (id !== NO_CHUNK && this.#residency.stateOf(id) === GHOST) this.#residency.seeGhost(id)
+    }
+  }
+
+  /**
+   * A lease on all shards of chunks [from, to). 'read' is a client's touch; 'internal' touches nothing; 'pin' never
+   * expires (`ttlMs` is ignored) and is bounded by pinRatioMax.
+   *
+   * @param owner any number, for `releaseOwner`; 0 = nobody.
+   * @returns NO_LEASE when a chunk is absent, or the lease table or the pin limit is full. Nothing is held then.
+   */
+  lease(
+    space: SpaceId,
+    chain: HashChain,
+    from: number,
+    to: number,
+    kind: ReadKind,
+    owner: number,
+    ttlMs: number,
+  ): LeaseId {
+    assert(from >= 0 && to <= chain.count, 'lease out of range')
+    this.#recorder.tick()
+    const expiry = kind === 'pin' ? Number.POSITIVE_INFINITY : this.#recorder.timeMs + ttlMs
+    return this.#readers.open(KINDS[kind], space, chain, from, to, owner, expiry)
+  }
+
+  /**
+   * An internal lease on one rank's shards of those chunks refs[from, to) that are still resident.
+   * Indices of this lease, in `slots`, are those of `refs`; absent chunks have no slot.
+   *
+   * @param present out, to - from bytes: present[i] = 1 when refs[from + i] is leased, else 0.
+   * @returns NO_LEASE when none is, or the lease table is full.
+   */
+  leaseRefs(refs: ChunkRefs, from: number, to: number, rank: number, ttlMs: number, present: Uint8Array): LeaseId {
+    this.#recorder.tick()
+    return this.#readers.openRefs(refs, from, to, rank, this.#recorder.timeMs + ttlMs, present)
+  }
+
+  /**
+   * A write lease on slots for those chunks of [from, to) whose shard of `rank` is neither resident nor being written.
+   * The leading run only: it stops at the first chunk that gets no room even after demand eviction (the rest counts
+   * as allocation failures), and grants nothing when the parent of chunk `from` lacks the shard.
+   *
+   * @param grants out: the slots, in chain order. The bytes are the caller's to write until the lease ends.
+   * @returns NO_LEASE, with no grants, when nothing was granted.
+   */
+  reserve(
+    space: SpaceId,
+    rank: number,
+    chain: HashChain,
+    from: number,
+    to: number,
+    owner: number,
+    ttlMs: number,
+    during: ReservePurpose,
+    grants: SlotList,
+  ): LeaseId {
+    this.#recorder.tick()
+    const expiry = this.#recorder.timeMs + ttlMs
+    const lease = this.#reservations.reserve(space, rank, chain, from, to, owner, expiry, during, grants)
+    const isPressed = this.#reservations.evictedBytes > 0 || this.#recorder.usageBytes >= this.#highBytes
+    if (isPressed) this.#onPressure?.()
+    return lease
+  }
+
+  /**
+   * Makes the shards of a write lease readable, and ends it. A shard whose outcome is not 0, or whose parent is not
+   * readable for this rank, is freed instead. A late commit fences: the writer is done.
+   *
+   * @param outcomes by grant; absent = all 0.
+   * @param committed out: references of the chunks that became readable, root first; appended.
+   * @returns shards that became readable; -1 when the lease is unknown or expired.
+   */
+  commit(lease: LeaseId, outcomes: Uint8Array | null = null, committed: ChunkRefs | null = null): number {
+    const slot = this.#find(lease)
+    if (slot !== NO_SLOT && this.#leases.kind[slot] === EXPIRED_WRITE) this.#reservations.fence(slot)
+    else if (slot !== NO_SLOT && this.#leases.kind[slot] === WRITE) {
+      return this.#reservations.commit(slot, outcomes, committed)
+    }
+    return -1
+  }
+
+  /** Frees the slots of a write lease at once, expired or not: the writer is done. False when unknown. */
+  abort(lease: LeaseId): boolean {
+    const slot = this.#find(lease)
+    if (slot === NO_SLOT) return false
+    if (this.#leases.kind[slot] === WRITE) this.#reservations.abort(slot)
+    else if (this.#leases.kind[slot] === EXPIRED_WRITE) this.#reservations.fence(slot)
+    else return false
+    return true
+  }
+
+  /** Frees the quarantined slots of an expired write lease: its writer is known to be done. False when there are none. */
+  fence(lease: LeaseId): boolean {
+    const slot = this.#find(lease)
+    if (slot === NO_SLOT || this.#leases.kind[slot] !== EXPIRED_WRITE) return false
+    this.#reservations.fence(slot)
+    return true
+  }
+
+  /** Ends a read, internal or pin lease. False when it is unknown or expired. */
+  release(lease: LeaseId): boolean {
+    const slot = this.#find(lease)
+    if (slot === NO_SLOT || this.#leases.kind[slot]! >= WRITE) return false
+    this.#readers.close(slot)
+    return true
+  }
+
+  /** Ends every lease of an owner: reads are released, writes aborted or fenced. @returns how many. */
+  releaseOwner(owner: number): number {
+    this.#recorder.tick()
+    let ended = 0
+    for (let slot = 0; slot < this.#leases.endSlot; slot += 1) {
+      if (this.#leases.kind[slot] === 0 || this.#leases.owner[slot] !== owner) continue
+      if (this.#leases.kind[slot] === WRITE) this.#reservations.abort(slot)
+      else if (this.#leases.kind[slot] === EXPIRED_WRITE) this.#reservations.fence(slot)
+      else this.#readers.close(slot)
+      ended += 1
+    }
+    return ended
+  }
+
+  /** Moves the expiry of a lease to `ttlMs` from now. False when it is unknown or expired. */
+  renew(lease: LeaseId, ttlMs: number): boolean {
+    const slot = this.#find(lease)
+    if (slot === NO_SLOT || this.#leases.kind[slot] === EXPIRED_WRITE) return false
+    if (this.#leases.kind[slot] !== PIN) this.#leases.setExpiry(slot, this.#recorder.timeMs + ttlMs)
+    return true
+  }
+
+  /**
+   * Where the bytes of leased chunks lie: appended to `out`, chunk by chunk.
+   *
+   * @param rank -1 = all ranks.
+   * @param from chain indices, as they were leased.
+   * @returns false, and appends nothing, when the lease has ended, is a write lease, or does not cover [from, to).
+   */
+  slots(lease: LeaseId, rank: number, from: number, to: number, out: SlotList): boolean {
+    const slot = this.#find(lease)
+    if (slot === NO_SLOT || this.#leases.kind[slot]! >= WRITE) return false
+    return this.#readers.slots(slot, rank, from, to, out)
+  }
+
+  /**
+   * Tells that a client got chunks [from, to) of its lease. A chunk's reuse is published once, with rank 0.
+   *
+   * @param rank the rank whose shards it got; -1 = all.
+   * @returns shards counted; 0 when the lease has ended.
+   */
+  served(lease: LeaseId, from: number, to: number, rank = -1): number {
+    const slot = this.#find(lease)
+    if (slot === NO_SLOT || this.#leases.kind[slot]! >= WRITE) return 0
+    return this.#readers.served(slot, from, to, rank)
+  }
+
+  /** Tells that promised shards could not be served. */
+  readFailed(space: SpaceId, shards: number, reason: ReadFailure): void {
+    this.#tenants.add(this.spaces.spec(space).tenant, READ_FAILURES[reason], shards)
+    if (reason === 'checksum') this.#totals.add(0, 'checksumFailures', shards)
+  }
+
+  /** Expires what is due, at most 1,024 leases a call. @returns how many. */
+  sweepLeases(): number {
+    this.#recorder.tick()
+    const due = this.#leases.due(this.#recorder.timeMs, this.#due)
+    for (let at = 0; at < due; at += 1) this.#expire(this.#due[at]!)
+    return due
+  }
+
+  /** Evicts by policy until usage is at most `targetBytes`, or `maxChunks` chunks left. @returns chunks evicted. */
+  evictTo(targetBytes: number, maxChunks: number): number {
+    this.#recorder.tick()
+    let evicted = 0
+    while (this.#recorder.usageBytes > targetBytes && evicted < maxChunks) {
+      const id = this.#residency.victim()
+      if (id === NO_CHUNK) break
+      this.#residency.evict(id)
+      evicted += 1
+    }
+    return evicted
+  }
+
+  /** Removes chunks and their descendants. They are unfindable at once. @returns readable shards removed. */
+  remove(filter: RemoveFilter, reason: RemoveReason): number {
+    this.#recorder.tick()
+    return this.#removal.remove(filter, reason)
+  }
+
+  /** Copies the hash of a record to `out[at..at+8)`. Valid while a lease or a reference names it. */
+  copyHash(id: number, out: Uint32Array, at: number): void {
+    const record = id * CHUNK_WORDS
+    for (let word = 0; word < HASH_WORDS; word += 1) out[at + word] = this.#residency.table.words[record + word]!
+  }
+
+  /** As `copyHash`, of the parent. False, and zeros, for the root of a chain. */
+  copyParentHash(id: number, out: Uint32Array, at: number): boolean {
+    const parent = this.#residency.table.words[id * CHUNK_WORDS + PARENT]!
+    if (parent === NO_CHUNK) out.fill(0, at, at + HASH_WORDS)
+    else this.copyHash(parent, out, at)
+    return parent !== NO_CHUNK
+  }
+
+  /** The key space of a record that a lease or a reference names. */
+  spaceOf(id: number): SpaceId {
+    return this.#residency.spaceOf(id)
+  }
+
+  /** Checks the whole structure and every conservation law. For tests: it takes time in proportion to everything. */
+  verify(): void {
+    const recount = verifyL1(this.#residency, this.#leases)
+    const tenants = this.#tenants
+    for (let row = 0; row < tenants.rows; row += 1) {
+      const came = tenants.get(row, 'writeShards') + tenants.get(row, 'recoveredShards')
+      const removed =
+        tenants.get(row, 'removedClear') +
+        tenants.get(row, 'removedDelete') +
+        tenants.get(row, 'removedQuota') +
+        tenants.get(row, 'removedCorrupt')
+      const left = tenants.get(row, 'evictedShards') + removed
+      assert(came === left + (recount.readableShards.get(row) ?? 0), 'shards that came are not those that stay or left')
+      assert(tenants.get(row, 'usageBytes') === (recount.usageBytes.get(row) ?? 0), 'usage of a tenant is wrong')
+    }
+    assert(this.#totals.get(0, 'usageBytes') === this.#recorder.usageBytes, 'the usage cell is wrong')
+    assert(this.#totals.get(0, 'quarantinedBytes') === recount.quarantinedBytes, 'quarantine is miscounted')
+  }
+
+  /** The slot of a lease that has not ended; one whose time has come expires here. Reads the clock. */
+  #find(lease: LeaseId): number {
+    this.#recorder.tick()
+    const slot = this.#leases.slotOf(lease)
+    if (slot === NO_SLOT || this.#leases.expiryMs[slot]! > this.#recorder.timeMs) return slot
+    this.#expire(slot)
+    return this.#leases.slotOf(lease)
+  }
+
+  #expire(slot: number): void {
+    this.#recorder.addTotal(this.#leasesExpired, 1)
+    if (this.#leases.kind[slot] === WRITE) this.#reservations.quarantine(slot)
+    else this.#readers.close(slot)
+  }
+}

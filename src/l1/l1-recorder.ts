@@ -1,0 +1,104 @@
+import type { Clock } from '../core/clock.ts'
+import type { CounterTable } from '../core/counters.ts'
+import type { EventSink } from '../events/bus.ts'
+import { CHUNK_REUSED, L1_GHOST_SEEN, L1_SHARD_LEFT, L1_SHARD_TOUCHED } from '../events/catalogue.ts'
+import type { L1_FIELDS, L1_TENANT_FIELDS } from '../events/counters.ts'
+
+export type L1TenantField = (typeof L1_TENANT_FIELDS)[number]
+export type L1Field = (typeof L1_FIELDS)[number]
+
+/** One hash of `every` is sampled. @param hashLow first word of the chunk hash. */
+export function isSampled(hashLow: number, every: number): boolean {
+  return every === 1 || hashLow % every === 0
+}
+
+/**
+ * What L1 tells of itself: cells, lifecycle events, and the time of the batch at hand. The clock is read by `tick`,
+ * once a batch. A stamp is whole milliseconds since construction, modulo 2^32.
+ */
+export class L1Recorder {
+  readonly #clock: Clock
+  readonly #events: EventSink
+  readonly #tenantCells: Float64Array
+  readonly #tenantStride: number
+  readonly #tenantUsage: number
+  readonly #cells: Float64Array
+  readonly #usage: number
+  readonly #usageRatio: number
+  readonly #capacityBytes: number
+  readonly #startMs: number
+  readonly #sampleEvery: number
+  /** Reading of the clock at the last tick, ms. */
+  timeMs: number
+  /** The same as a stamp. */
+  stamp = 0
+  usageBytes = 0
+
+  constructor(
+    parts: { clock: Clock; events: EventSink; tenants: CounterTable<L1TenantField>; totals: CounterTable<L1Field> },
+    capacityBytes: number,
+    sampleEvery: number,
+  ) {
+    this.#clock = parts.clock
+    this.#events = parts.events
+    this.#tenantCells = parts.tenants.values
+    this.#tenantStride = parts.tenants.stride
+    this.#tenantUsage = parts.tenants.column('usageBytes')
+    this.#cells = parts.totals.values
+    this.#usage = parts.totals.column('usageBytes')
+    this.#usageRatio = parts.totals.column('usageRatio')
+    this.#capacityBytes = capacityBytes
+    this.#sampleEvery = Math.max(1, sampleEvery)
+    this.#startMs = parts.clock.nowMs()
+    this.timeMs = this.#startMs
+    parts.totals.set(0, 'capacityBytes', capacityBytes)
+  }
+
+  /** Reads the clock. */
+  tick(): void {
+    this.timeMs = this.#clock.nowMs()
+    this.stamp = (this.timeMs - this.#startMs) >>> 0
+  }
+
+  /** @param column of the tenant table. */
+  addTenant(tenant: number, column: number, amount: number): void {
+    const at = tenant * this.#tenantStride + column
+    this.#tenantCells[at] = this.#tenantCells[at]! + amount
+  }
+
+  /** @param column of the totals. */
+  addTotal(column: number, amount: number): void {
+    this.#cells[column] = this.#cells[column]! + amount
+  }
+
+  /** Slots were allocated (amount > 0) or freed. */
+  addUsage(tenant: number, amount: number): void {
+    this.usageBytes += amount
+    this.#cells[this.#usage] = this.usageBytes
+    this.#cells[this.#usageRatio] = this.usageBytes / this.#capacityBytes
+    this.addTenant(tenant, this.#tenantUsage, amount)
+  }
+
+  isSampled(hashLow: number): boolean {
+    return isSampled(hashLow, this.#sampleEvery)
+  }
+
+  shardLeft(tenant: number, allocatedStamp: number, touchStamp: number): void {
+    const lifetime = ((this.stamp - allocatedStamp) >>> 0) / 1000
+    const idle = ((this.stamp - touchStamp) >>> 0) / 1000
+    this.#events.publish(L1_SHARD_LEFT, tenant, this.timeMs, lifetime, idle)
+  }
+
+  shardTouched(tenant: number, touchStamp: number): void {
+    this.#events.publish(L1_SHARD_TOUCHED, tenant, this.timeMs, ((this.stamp - touchStamp) >>> 0) / 1000)
+  }
+
+  ghostSeen(tenant: number, evictedStamp: number): void {
+    this.#events.publish(L1_GHOST_SEEN, tenant, this.timeMs, ((this.stamp - evictedStamp) >>> 0) / 1000)
+  }
+
+  chunkReused(tenant: number, useStamp: number, hashLow: number, hashHigh: number): void {
+    const gap = ((this.stamp - useStamp) >>> 0) / 1000
+    this.#events.publish(CHUNK_REUSED, tenant, this.timeMs, gap, hashLow, hashHigh)
+  }
+}

@@ -1,0 +1,214 @@
+import { assert } from '../core/assert.ts'
+import { type LeaseId, NO_LEASE } from '../core/ids.ts'
+
+/** What a lease allows. */
+export const READ = 1
+export const INTERNAL = 2
+export const PIN = 3
+export const WRITE = 4
+/** A write lease that expired: its slots are quarantined until it is fenced. */
+export const EXPIRED_WRITE = 5
+
+/** Entries name chunks, and stand for all their shards. */
+export const ALL_RANKS = 255
+/** No lease has this slot. */
+export const NO_SLOT = -1
+
+const NONE = 0
+const LOST_ID = 0
+
+/**
+ * The table of leases: each has an owner, an expiry and a list of entries. Everything is preallocated.
+ *
+ *   LeaseId = slot + generation x 2^slotBits, a safe integer; an ended lease's id never comes back
+ *   entries = a pool of (reference, next) pairs; a lease's list starts at the entry added last,
+ *             so that walking it goes tail first, which is the order in which chunks are let go
+ *
+ *     open          renew                 expire (write lease)            fence
+ *   ---------> open -----> open   open ------------------------> expired ---------> slot free
+ *                                 open -- commit, abort, release, expire (read) --> slot free
+ *
+ * Expiry is a scan of one array of deadlines, at most once for each deadline that passed: 50 us for 65,536 leases.
+ * A heap would make every renewal dearer than that.
+ */
+export class Leases {
+  readonly capacity: number
+  /** By lease slot. Read freely; only `kind` and `count` may be written outside (see `open` and `append`). */
+  readonly kind: Uint8Array
+  readonly rank: Uint8Array
+  readonly space: Uint32Array
+  readonly owner: Float64Array
+  /** Chain index of entry 0. */
+  readonly first: Uint32Array
+  readonly count: Uint32Array
+  readonly expiryMs: Float64Array
+  /** Free for the owner of the table: flags of a write lease, bytes of a pin. */
+  readonly tag: Float64Array
+  readonly #generation: Uint32Array
+  readonly #head: Uint32Array
+  readonly #nextFree: Int32Array
+  readonly #unit: number
+  #freeSlot = NO_SLOT
+  #freshSlot = 0
+  #openCount = 0
+  #earliestMs = Number.POSITIVE_INFINITY
+
+  readonly #entryRef: Uint32Array
+  readonly #entryNext: Uint32Array
+  readonly entryCapacity: number
+  #freeEntry = NONE
+  #freshEntry = 1
+  #freeEntries: number
+
+  constructor(capacity: number, entryCapacity: number) {
+    assert(capacity >= 1 && capacity <= 2 ** 20, 'lease capacity out of range')
+    this.capacity = capacity
+    this.kind = new Uint8Array(capacity)
+    this.rank = new Uint8Array(capacity)
+    this.space = new Uint32Array(capacity)
+    this.owner = new Float64Array(capacity)
+    this.first = new Uint32Array(capacity)
+    this.count = new Uint32Array(capacity)
+    this.expiryMs = new Float64Array(capacity).fill(Number.POSITIVE_INFINITY)
+    this.tag = new Float64Array(capacity)
+    this.#generation = new Uint32Array(capacity)
+    this.#head = new Uint32Array(capacity)
+    this.#nextFree = new Int32Array(capacity)
+    this.#unit = 2 ** Math.ceil(Math.log2(Math.max(2, capacity)))
+    this.entryCapacity = entryCapacity
+    this.#entryRef = new Uint32Array(entryCapacity + 1)
+    this.#entryNext = new Uint32Array(entryCapacity + 1)
+    this.#freeEntries = entryCapacity
+  }
+
+  /** Leases that are open or await their fence. */
+  get openCount(): number {
+    return this.#openCount
+  }
+
+  get freeEntries(): number {
+    return this.#freeEntries
+  }
+
+  get hasFreeSlot(): boolean {
+    return this.#openCount < this.capacity
+  }
+
+  /** Slots are 0..endSlot-1, so far; `kind` 0 = not in use. */
+  get endSlot(): number {
+    return this.#freshSlot
+  }
+
+  get bytes(): number {
+    return this.capacity * (2 + 5 * 4 + 3 * 8 + 4) + (this.entryCapacity + 1) * 8
+  }
+
+  /** Opens a lease without entries. @returns its slot, or NO_SLOT when the table is full. */
+  open(kind: number, space: number, rank: number, first: number, owner: number, expiryMs: number): number {
+    let slot = this.#freeSlot
+    if (slot !== NO_SLOT) this.#freeSlot = this.#nextFree[slot]!
+    else if (this.#freshSlot < this.capacity) slot = this.#freshSlot++
+    else return NO_SLOT
+    this.#openCount += 1
+    const generation = (this.#generation[slot]! + 1) >>> 0
+    this.#generation[slot] = generation === LOST_ID ? 1 : generation
+    this.kind[slot] = kind
+    this.space[slot] = space
+    this.rank[slot] = rank
+    this.first[slot] = first
+    this.owner[slot] = owner
+    this.count[slot] = 0
+    this.tag[slot] = 0
+    this.#head[slot] = NONE
+    this.setExpiry(slot, expiryMs)
+    return slot
+  }
+
+  setExpiry(slot: number, expiryMs: number): void {
+    this.expiryMs[slot] = expiryMs
+    if (expiryMs < this.#earliestMs) this.#earliestMs = expiryMs
+  }
+
+  idOf(slot: number): LeaseId {
+    return (slot + this.#generation[slot]! * this.#unit) as LeaseId
+  }
+
+  /** The slot of a lease that has not ended, or NO_SLOT. */
+  slotOf(lease: LeaseId): number {
+    if (lease === NO_LEASE) return NO_SLOT
+    const slot = lease % this.#unit
+    if (slot >= this.#freshSlot || this.kind[slot] === NONE) return NO_SLOT
+    return (lease - slot) / this.#unit === this.#generation[slot] ? slot : NO_SLOT
+  }
+
+  /** Adds an entry. The caller has seen that `freeEntries` is not 0. Reference 0 is an entry that holds nothing. */
+  append(slot: number, reference: number): void {
+    let entry = this.#freeEntry
+    if (entry !== NONE) this.#freeEntry = this.#entryNext[entry]!
+    else entry = this.#freshEntry++
+    this.#freeEntries -= 1
+    this.#entryRef[entry] = reference
+    this.#entryNext[entry] = this.#head[slot]!
+    this.#head[slot] = entry
+    this.count[slot] = this.count[slot]! + 1
+  }
+
+  /** Copies the references into `out`, in the order they were added. @returns their number. */
+  entries(slot: number, out: Uint32Array): number {
+    const count = this.count[slot]!
+    let entry = this.#head[slot]!
+    for (let at = count - 1; at >= 0; at -= 1) {
+      out[at] = this.#entryRef[entry]!
+      entry = this.#entryNext[entry]!
+    }
+    return count
+  }
+
+  /** Ends a lease: its id is void from here on. */
+  close(slot: number): void {
+    const head = this.#head[slot]!
+    if (head !== NONE) {
+      let last = head
+      while (this.#entryNext[last] !== NONE) last = this.#entryNext[last]!
+      this.#entryNext[last] = this.#freeEntry
+      this.#freeEntry = head
+      this.#freeEntries += this.count[slot]!
+    }
+    this.kind[slot] = NONE
+    this.count[slot] = 0
+    this.expiryMs[slot] = Number.POSITIVE_INFINITY
+    this.#nextFree[slot] = this.#freeSlot
+    this.#freeSlot = slot
+    this.#openCount -= 1
+  }
+
+  /** Collects the slots whose deadline has come. @param out filled from 0, at most its length. @returns how many. */
+  due(nowMs: number, out: Uint32Array): number {
+    if (nowMs < this.#earliestMs) return 0
+    let found = 0
+    let earliest = Number.POSITIVE_INFINITY
+    for (let slot = 0; slot < this.#freshSlot; slot += 1) {
+      const expiry = this.expiryMs[slot]!
+      if (expiry <= nowMs && found < out.length) out[found++] = slot
+      else if (expiry < earliest) earliest = expiry
+    }
+    this.#earliestMs = earliest
+    return found
+  }
+
+  /** Checks the pool of entries. For tests. */
+  verify(): void {
+    let used = 0
+    let open = 0
+    for (let slot = 0; slot < this.#freshSlot; slot += 1) {
+      if (this.kind[slot] === NONE) continue
+      open += 1
+      let walked = 0
+      for (let entry = this.#head[slot]!; entry !== NONE; entry = this.#entryNext[entry]!) walked += 1
+      assert(walked === this.count[slot], 'a lease lost entries')
+      used += walked
+    }
+    assert(open === this.#openCount, 'open leases are miscounted')
+    assert(used + this.#freeEntries === this.entryCapacity, 'lease entries leaked')
+  }
+}

@@ -1,0 +1,262 @@
+import type { CounterTable } from '../core/counters.ts'
+import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
+import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
+import type { ChunkRefs } from './chunk-refs.ts'
+import {
+  ANCHORED,
+  CHUNK_WORDS,
+  FIRST_SHARD,
+  GENERATION,
+  GENERATION_MASK,
+  INTERNAL_MAX,
+  INTERNAL_ONE,
+  LIVE,
+  META,
+  NO_CHUNK,
+  TOUCH_MS,
+  USE_KNOWN,
+  USE_MS,
+} from './chunk-table.ts'
+import type { L1TenantField } from './l1-recorder.ts'
+import { ALL_RANKS, INTERNAL, type Leases, NO_SLOT, PIN, READ } from './leases.ts'
+import type { Residency } from './residency.ts'
+import { CHUNK, NEXT_SHARD, NO_SHARD, RANK_MASK, RANK_STATE, READABLE, SHARD_WORDS, SLOT } from './shard-table.ts'
+import type { SlotList } from './slot-list.ts'
+
+/**
+ * The reading side of L1: leases on readable chunks.
+ *
+ *   read      a client's: holds the chunks, counts as their touch; letting go makes them the newest, tail first
+ *   pin       holds the chunks and never expires; bounded in bytes
+ *   internal  for copies to L2: keeps bytes in place, leaves the recency as it is (see holds.ts)
+ *
+ * An entry names a chunk (all its shards) or, in a lease made from references, one shard. A chunk that is removed
+ * while leased stays readable for its leases, and for nobody else.
+ */
+export class ReadLeases {
+  readonly #residency: Residency
+  readonly #leases: Leases
+  readonly #scratch: Uint32Array
+  readonly #readShards: number
+  readonly #pinBytesMax: number
+  #pinnedBytes = 0
+
+  constructor(
+    residency: Residency,
+    leases: Leases,
+    scratch: Uint32Array,
+    tenants: CounterTable<L1TenantField>,
+    pinBytesMax: number,
+  ) {
+    this.#residency = residency
+    this.#leases = leases
+    this.#scratch = scratch
+    this.#readShards = tenants.column('readShards')
+    this.#pinBytesMax = pinBytesMax
+  }
+
+  /** Bytes under pins; a chunk under two pins counts twice. */
+  get pinnedBytes(): number {
+    return this.#pinnedBytes
+  }
+
+  /** See `L1Cache.lease`. */
+  open(
+    kind: number,
+    space: SpaceId,
+    chain: HashChain,
+    from: number,
+    to: number,
+    owner: number,
+    expiry: number,
+  ): LeaseId {
+    const residency = this.#residency
+    const scratch = this.#scratch
+    const spec = residency.spaces.spec(space)
+    const count = to - from
+    const bytes = count * spec.ranks * spec.shardBytes
+    if (count <= 0 || count > this.#leases.freeEntries || !this.#leases.hasFreeSlot) return NO_LEASE
+    if (kind === PIN && this.#pinnedBytes + bytes > this.#pinBytesMax) return NO_LEASE
+    const words = residency.table.words
+    for (let at = 0; at < count; at += 1) {
+      const id = residency.findComplete(space, chain.words, (from + at) * HASH_WORDS, spec.ranks)
+      if (id === NO_CHUNK) return NO_LEASE
+      if (kind === INTERNAL && words[id * CHUNK_WORDS + GENERATION]! >>> 24 === INTERNAL_MAX) return NO_LEASE
+      scratch[at] = id
+    }
+    const slot = this.#leases.open(kind, space, ALL_RANKS, from, owner, expiry)
+    for (let at = 0; at < count; at += 1) {
+      const id = scratch[at]!
+      this.#leases.append(slot, id)
+      this.#keepSlots(id)
+      if (kind === INTERNAL) this.#addInternal(id)
+      else residency.holds.hold(id)
+      if (kind === READ) this.#touch(id, spec.tenant, spec.ranks)
+    }
+    if (kind === PIN) {
+      this.#pinnedBytes += bytes
+      this.#leases.tag[slot] = bytes
+    }
+    return this.#leases.idOf(slot)
+  }
+
+  /** See `L1Cache.leaseRefs`. */
+  openRefs(refs: ChunkRefs, from: number, to: number, rank: number, expiry: number, present: Uint8Array): LeaseId {
+    const words = this.#residency.table.words
+    present.fill(0, 0, to - from)
+    if (to - from > this.#leases.freeEntries || !this.#leases.hasFreeSlot) return NO_LEASE
+    let slot = NO_SLOT
+    for (let at = from; at < to; at += 1) {
+      const id = refs.id[at]!
+      const shard = this.#shardOfRef(id, refs.generation[at]!, rank)
+      if (shard !== NO_SHARD) {
+        if (slot === NO_SLOT) {
+          const space = this.#residency.spaceOf(id)
+          slot = this.#leases.open(INTERNAL, space, rank, from, 0, expiry)
+          for (let before = from; before < at; before += 1) this.#leases.append(slot, 0)
+        }
+        present[at - from] = 1
+        this.#residency.arena.hold(this.#residency.shards.words[shard * SHARD_WORDS + SLOT]!)
+        words[id * CHUNK_WORDS + GENERATION] = words[id * CHUNK_WORDS + GENERATION]! + INTERNAL_ONE
+      }
+      if (slot !== NO_SLOT) this.#leases.append(slot, shard)
+    }
+    return slot === NO_SLOT ? NO_LEASE : this.#leases.idOf(slot)
+  }
+
+  /** Ends an open read, internal or pin lease. */
+  close(slot: number): void {
+    const residency = this.#residency
+    const scratch = this.#scratch
+    const kind = this.#leases.kind[slot]!
+    const isWhole = this.#leases.rank[slot] === ALL_RANKS
+    const count = this.#leases.entries(slot, scratch)
+    if (kind === PIN) this.#pinnedBytes -= this.#leases.tag[slot]!
+    this.#leases.close(slot)
+    for (let entry = count - 1; entry >= 0; entry -= 1) {
+      const reference = scratch[entry]!
+      if (isWhole) {
+        this.#releaseSlots(reference)
+        if (kind === INTERNAL) this.#dropInternal(reference)
+        else residency.holds.drop(reference)
+      } else if (reference !== NO_SHARD) {
+        const shard = reference * SHARD_WORDS
+        residency.arena.unhold(residency.shards.words[shard + SLOT]!)
+        this.#dropInternal(residency.shards.words[shard + CHUNK]!)
+      }
+    }
+  }
+
+  /** See `L1Cache.slots`. */
+  slots(slot: number, rank: number, from: number, to: number, out: SlotList): boolean {
+    const { shards, arena } = this.#residency
+    const first = this.#leases.first[slot]!
+    const isWhole = this.#leases.rank[slot] === ALL_RANKS
+    const count = this.#leases.entries(slot, this.#scratch)
+    if (from < first || to > first + count) return false
+    for (let index = from; index < to; index += 1) {
+      const reference = this.#scratch[index - first]!
+      let shard = isWhole ? this.#firstShard(reference) : reference
+      while (shard !== NO_SHARD) {
+        const at = shard * SHARD_WORDS
+        const shardRank = shards.words[at + RANK_STATE]! & RANK_MASK
+        if (rank < 0 || shardRank === rank) {
+          const place = shards.words[at + SLOT]!
+          out.push(index, shardRank, arena.offsetOf(place), arena.lengthOf(place))
+        }
+        shard = isWhole ? shards.words[at + NEXT_SHARD]! : NO_SHARD
+      }
+    }
+    return true
+  }
+
+  /** See `L1Cache.served`. */
+  served(slot: number, from: number, to: number, rank: number): number {
+    const residency = this.#residency
+    const recorder = residency.recorder
+    const words = residency.table.words
+    const first = this.#leases.first[slot]!
+    const spec = residency.spaces.spec(this.#leases.space[slot] as SpaceId)
+    const count = this.#leases.entries(slot, this.#scratch)
+    const start = Math.max(from, first)
+    const end = Math.min(to, first + count)
+    if (this.#leases.rank[slot] !== ALL_RANKS || end <= start) return 0
+    for (let index = start; rank <= 0 && index < end; index += 1) {
+      const record = this.#scratch[index - first]! * CHUNK_WORDS
+      const isKnown = (words[record + META]! & USE_KNOWN) !== 0
+      if (isKnown && recorder.isSampled(words[record]!)) {
+        recorder.chunkReused(spec.tenant, words[record + USE_MS]!, words[record]!, words[record + 1]!)
+      }
+      words[record + USE_MS] = recorder.stamp
+      if (!isKnown) words[record + META] = words[record + META]! | USE_KNOWN
+    }
+    const served = (end - start) * (rank < 0 ? spec.ranks : 1)
+    recorder.addTenant(spec.tenant, this.#readShards, served)
+    return served
+  }
+
+  #touch(id: number, tenant: number, ranks: number): void {
+    const { table, recorder, policy } = this.#residency
+    const words = table.words
+    const record = id * CHUNK_WORDS
+    if (recorder.isSampled(words[record]!)) {
+      for (let rank = 0; rank < ranks; rank += 1) recorder.shardTouched(tenant, words[record + TOUCH_MS]!)
+    }
+    words[record + TOUCH_MS] = recorder.stamp
+    policy.touch(id)
+  }
+
+  /** The readable shard of a reference that still names a LIVE chunk, or NO_SHARD. */
+  #shardOfRef(id: number, generation: number, rank: number): number {
+    const { table, shards } = this.#residency
+    const words = table.words
+    const record = id * CHUNK_WORDS
+    if (this.#residency.stateOf(id) !== LIVE || (words[record + GENERATION]! & GENERATION_MASK) !== generation) {
+      return NO_SHARD
+    }
+    if (words[record + GENERATION]! >>> 24 === INTERNAL_MAX) return NO_SHARD
+    const shard = shards.ofRank(words[record + FIRST_SHARD]!, rank)
+    return shard !== NO_SHARD && shards.stateOf(shard) === READABLE ? shard : NO_SHARD
+  }
+
+  #addInternal(id: number): void {
+    const at = id * CHUNK_WORDS + GENERATION
+    this.#residency.table.words[at] = this.#residency.table.words[at]! + INTERNAL_ONE
+  }
+
+  #dropInternal(id: number): void {
+    const words = this.#residency.table.words
+    const record = id * CHUNK_WORDS
+    const value = words[record + GENERATION]! - INTERNAL_ONE
+    words[record + GENERATION] = value
+    if (value >= INTERNAL_ONE || (words[record + META]! & ANCHORED) === 0) return
+    words[record + META] = words[record + META]! & ~ANCHORED
+    this.#residency.holds.drop(id)
+  }
+
+  #firstShard(id: number): number {
+    return this.#residency.table.words[id * CHUNK_WORDS + FIRST_SHARD]!
+  }
+
+  #keepSlots(id: number): void {
+    const { arena, shards } = this.#residency
+    for (
+      let shard = this.#firstShard(id);
+      shard !== NO_SHARD;
+      shard = shards.words[shard * SHARD_WORDS + NEXT_SHARD]!
+    ) {
+      arena.hold(shards.words[shard * SHARD_WORDS + SLOT]!)
+    }
+  }
+
+  #releaseSlots(id: number): void {
+    const { arena, shards } = this.#residency
+    for (
+      let shard = this.#firstShard(id);
+      shard !== NO_SHARD;
+      shard = shards.words[shard * SHARD_WORDS + NEXT_SHARD]!
+    ) {
+      arena.unhold(shards.words[shard * SHARD_WORDS + SLOT]!)
+    }
+  }
+}

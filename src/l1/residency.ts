@@ -1,0 +1,371 @@
+import { assert } from '../core/assert.ts'
+import type { CounterTable } from '../core/counters.ts'
+import type { SpaceId } from '../core/ids.ts'
+import { Arena, NO_SLOT } from './arena.ts'
+import {
+  ANCHORED,
+  CHILDREN,
+  CHUNK_WORDS,
+  ChunkTable,
+  DOOMED,
+  FIRST_SHARD,
+  GENERATION,
+  GENERATION_MASK,
+  GHOST_SEEN,
+  HOLDS,
+  INTERNAL_ONE,
+  LIVE,
+  META,
+  NO_CHUNK,
+  PARENT,
+  READY_SHIFT,
+  SPACE_SHIFT,
+  STATE_MASK,
+  TOUCH_MS,
+  USE_KNOWN,
+} from './chunk-table.ts'
+import { HoldTree } from './holds.ts'
+import type { KeySpaces, SpaceSpec } from './key-spaces.ts'
+import type { L1Field, L1Recorder, L1TenantField } from './l1-recorder.ts'
+import type { L1Options } from './options.ts'
+import { makePolicy } from './policies/make-policy.ts'
+import type { EvictionPolicy } from './policies/policy.ts'
+import {
+  ALLOCATED_MS,
+  CHUNK,
+  NEXT_SHARD,
+  NO_SHARD,
+  READABLE,
+  RESERVED,
+  SHARD_WORDS,
+  ShardTable,
+  SLOT,
+} from './shard-table.ts'
+
+const READY_MASK = 0xff << READY_SHIFT
+
+/** Why chunks are removed, and the cell that counts it. */
+export type RemoveReason = 'clear' | 'delete' | 'quota' | 'corrupt'
+const REMOVED_FIELDS = {
+  clear: 'removedClear',
+  delete: 'removedDelete',
+  quota: 'removedQuota',
+  corrupt: 'removedCorrupt',
+} as const satisfies Record<RemoveReason, L1TenantField>
+
+export interface ResidencyParts {
+  readonly recorder: L1Recorder
+  readonly spaces: KeySpaces
+  readonly tenants: CounterTable<L1TenantField>
+  readonly totals: CounterTable<L1Field>
+  readonly hashKey: readonly [number, number]
+  readonly move: ((fromOffset: number, toOffset: number, bytes: number) => void) | undefined
+  readonly onEvicted: ((id: number, generation: number) => void) | undefined
+}
+
+/**
+ * The chunks in L1 and how they leave it: records, shards, slots, holds and policy as one structure.
+ * Writers (`reservations.ts`), readers (`read-leases.ts`) and removals (`removal.ts`) work on it.
+ */
+export class Residency {
+  readonly table: ChunkTable
+  readonly shards: ShardTable
+  readonly arena: Arena
+  readonly policy: EvictionPolicy
+  readonly holds: HoldTree
+  readonly spaces: KeySpaces
+  readonly recorder: L1Recorder
+  readonly #onEvicted: ((id: number, generation: number) => void) | undefined
+  readonly #ghostCapacity: number
+  readonly #evictedColumn: number
+  readonly #ghostsExpiredColumn: number
+  readonly #removedColumns: Record<RemoveReason, number>
+  readonly #move: (owner: number, fromSlot: number, toSlot: number) => void
+
+  constructor(options: L1Options, parts: ResidencyParts) {
+    this.table = new ChunkTable(options.indexCapacityChunks, parts.hashKey)
+    this.shards = new ShardTable(options.indexCapacityShards)
+    this.arena = new Arena(options)
+    this.policy = makePolicy(options.policy, this.table)
+    this.holds = new HoldTree(this.table, this.policy, (id) => this.#leave(id))
+    this.spaces = parts.spaces
+    this.recorder = parts.recorder
+    this.#onEvicted = parts.onEvicted
+    this.#ghostCapacity = options.ghostCapacityChunks
+    this.#evictedColumn = parts.tenants.column('evictedShards')
+    this.#ghostsExpiredColumn = parts.totals.column('ghostsExpired')
+    this.#removedColumns = {
+      clear: parts.tenants.column(REMOVED_FIELDS.clear),
+      delete: parts.tenants.column(REMOVED_FIELDS.delete),
+      quota: parts.tenants.column(REMOVED_FIELDS.quota),
+      corrupt: parts.tenants.column(REMOVED_FIELDS.corrupt),
+    }
+    const copy = parts.move
+    this.#move = (shard, fromSlot, toSlot) => {
+      this.shards.words[shard * SHARD_WORDS + SLOT] = toSlot
+      copy?.(this.arena.offsetOf(fromSlot), this.arena.offsetOf(toSlot), this.arena.lengthOf(fromSlot))
+    }
+  }
+
+  /** The space of a record that is not FREE. */
+  specOf(id: number): SpaceSpec {
+    return this.spaces.spec(this.spaceOf(id))
+  }
+
+  spaceOf(id: number): SpaceId {
+    return (this.table.words[id * CHUNK_WORDS + META]! >>> SPACE_SHIFT) as SpaceId
+  }
+
+  stateOf(id: number): number {
+    return this.table.words[id * CHUNK_WORDS + META]! & STATE_MASK
+  }
+
+  /** Moves slots of other classes together until one of this class is free; false when that cannot be done. */
+  reclaim(cls: number): boolean {
+    return this.arena.reclaim(cls, this.#move)
+  }
+
+  /** The LIVE record of a hash, or NO_CHUNK. */
+  findLive(space: number, hash: Uint32Array, at: number): number {
+    const id = this.table.find(space, hash, at)
+    return id !== NO_CHUNK && this.stateOf(id) === LIVE ? id : NO_CHUNK
+  }
+
+  /** The record of a hash when all `ranks` shards are readable, or NO_CHUNK. */
+  findComplete(space: number, hash: Uint32Array, at: number, ranks: number): number {
+    const id = this.table.find(space, hash, at)
+    if (id === NO_CHUNK) return NO_CHUNK
+    const wanted = (ranks << READY_SHIFT) | LIVE
+    return (this.table.words[id * CHUNK_WORDS + META]! & (READY_MASK | STATE_MASK)) === wanted ? id : NO_CHUNK
+  }
+
+  /** The next chunk to evict, or NO_CHUNK. Chunks under an internal lease are anchored on the way. */
+  victim(): number {
+    const words = this.table.words
+    for (;;) {
+      const id = this.policy.victim()
+      if (id === NO_CHUNK) return NO_CHUNK
+      const record = id * CHUNK_WORDS
+      if (words[record + GENERATION]! < INTERNAL_ONE) {
+        assert(words[record + CHILDREN] === 0 && words[record + HOLDS] === 0, 'the victim is in use')
+        return id
+      }
+      this.anchor(id)
+    }
+  }
+
+  /** Holds a chunk in the tree on behalf of its internal leases. */
+  anchor(id: number): void {
+    const at = id * CHUNK_WORDS + META
+    this.table.words[at] = this.table.words[at]! | ANCHORED
+    this.holds.hold(id)
+  }
+
+  /** Bytes of the chunk's shards. */
+  bytesOf(id: number): number {
+    const words = this.shards.words
+    const record = id * CHUNK_WORDS
+    const shardBytes = this.specOf(id).shardBytes
+    let bytes = 0
+    for (
+      let at = this.table.words[record + FIRST_SHARD]!;
+      at !== NO_SHARD;
+      at = words[at * SHARD_WORDS + NEXT_SHARD]!
+    ) {
+      bytes += shardBytes
+    }
+    return bytes
+  }
+
+  /** Evicts a victim: all its shards leave, and its hash stays as a ghost. @returns the bytes freed. */
+  evict(id: number): number {
+    const words = this.table.words
+    const record = id * CHUNK_WORDS
+    this.#onEvicted?.(id, words[record + GENERATION]!)
+    const count = this.#shardsLeave(id)
+    const spec = this.specOf(id)
+    this.recorder.addTenant(spec.tenant, this.#evictedColumn, count)
+    const bytes = this.#freeShards(id)
+    this.policy.forget(id, true)
+    const parent = words[record + PARENT]!
+    if (this.#ghostCapacity > 0) this.#remember(id, this.recorder.stamp, false)
+    else this.#discard(id)
+    if (parent !== NO_CHUNK) this.#loseChild(parent)
+    return bytes
+  }
+
+  /**
+   * Removes a chunk for a reason that is not room. It cannot be found from here on; when it is held, its slots stay
+   * until the last lease ends. Its live children have been removed, or will be before the caller returns.
+   *
+   * @returns readable shards that were removed.
+   */
+  remove(id: number, reason: RemoveReason): number {
+    const words = this.table.words
+    const record = id * CHUNK_WORDS
+    if (words[record + GENERATION]! >= INTERNAL_ONE && (words[record + META]! & ANCHORED) === 0) this.anchor(id)
+    const count = this.#shardsLeave(id)
+    const spec = this.specOf(id)
+    this.recorder.addTenant(spec.tenant, this.#removedColumns[reason], count)
+    this.policy.forget(id, false)
+    if (words[record + HOLDS] !== 0) {
+      this.table.unhash(id)
+      words[record + META] = (words[record + META]! & ~(STATE_MASK | READY_MASK)) | DOOMED
+      this.#nextGeneration(record)
+      return count
+    }
+    this.#freeShards(id)
+    const parent = words[record + PARENT]!
+    this.#discard(id)
+    if (parent !== NO_CHUNK) this.#loseChild(parent)
+    return count
+  }
+
+  /** Reports a ghost once for its eviction. */
+  seeGhost(id: number): void {
+    const words = this.table.words
+    const record = id * CHUNK_WORDS
+    if ((words[record + META]! & GHOST_SEEN) !== 0) return
+    words[record + META] = words[record + META]! | GHOST_SEEN
+    if (!this.recorder.isSampled(words[record]!)) return
+    const spec = this.specOf(id)
+    this.recorder.ghostSeen(spec.tenant, words[record + TOUCH_MS]!)
+  }
+
+  /** Forgets the oldest ghost. False when there is none. */
+  dropOldestGhost(): boolean {
+    const id = this.table.oldestGhost()
+    if (id === NO_CHUNK) return false
+    if ((this.table.words[id * CHUNK_WORDS + META]! & GHOST_SEEN) === 0) {
+      this.recorder.addTotal(this.#ghostsExpiredColumn, 1)
+    }
+    this.table.dropGhost(id)
+    return true
+  }
+
+  /** Puts a shard in the list of its chunk. */
+  linkShard(id: number, shard: number): void {
+    const at = id * CHUNK_WORDS + FIRST_SHARD
+    this.shards.words[shard * SHARD_WORDS + NEXT_SHARD] = this.table.words[at]!
+    this.table.words[at] = shard
+  }
+
+  /** Takes a shard out of the list of its chunk. */
+  unlinkShard(shard: number): void {
+    const words = this.shards.words
+    const id = words[shard * SHARD_WORDS + CHUNK]!
+    const next = words[shard * SHARD_WORDS + NEXT_SHARD]!
+    let other = this.table.words[id * CHUNK_WORDS + FIRST_SHARD]!
+    if (other === shard) {
+      this.table.words[id * CHUNK_WORDS + FIRST_SHARD] = next
+      return
+    }
+    while (words[other * SHARD_WORDS + NEXT_SHARD] !== shard) {
+      other = words[other * SHARD_WORDS + NEXT_SHARD]!
+      assert(other !== NO_SHARD, 'a shard is missing from its chunk')
+    }
+    words[other * SHARD_WORDS + NEXT_SHARD] = next
+  }
+
+  /** Frees the slot and the record of a shard that is in no list. @returns the bytes freed. */
+  freeShard(shard: number, tenant: number, shardBytes: number): number {
+    const slot = this.shards.words[shard * SHARD_WORDS + SLOT]!
+    this.arena.free(slot)
+    this.shards.free(shard)
+    this.recorder.addUsage(tenant, -shardBytes)
+    return shardBytes
+  }
+
+  /** A slot of the class for the shard, without eviction; false when there is none. */
+  placeShard(shard: number, cls: number, tenant: number, shardBytes: number): boolean {
+    const slot = this.arena.allocate(cls, shard)
+    if (slot === NO_SLOT) return false
+    this.arena.hold(slot)
+    this.shards.words[shard * SHARD_WORDS + SLOT] = slot
+    this.recorder.addUsage(tenant, shardBytes)
+    return true
+  }
+
+  /** The leave of a chunk that lost its last hold: doomed, or without a shard. Its parent is still held by it. */
+  #leave(id: number): void {
+    const words = this.table.words
+    const record = id * CHUNK_WORDS
+    const parent = words[record + PARENT]!
+    const meta = words[record + META]!
+    if (parent !== NO_CHUNK) {
+      const children = parent * CHUNK_WORDS + CHILDREN
+      words[children] = words[children]! - 1
+    }
+    if ((meta & STATE_MASK) === DOOMED) {
+      this.#freeShards(id)
+      this.table.free(id)
+      return
+    }
+    words[record + HOLDS] = 1 // the policy was never told that the chunk is free
+    this.policy.forget(id, false)
+    words[record + HOLDS] = 0
+    if ((meta & USE_KNOWN) !== 0 && this.#ghostCapacity > 0) this.#remember(id, this.recorder.stamp, true)
+    else this.#discard(id)
+  }
+
+  #loseChild(parent: number): void {
+    const words = this.table.words
+    const record = parent * CHUNK_WORDS
+    const children = words[record + CHILDREN]! - 1
+    words[record + CHILDREN] = children
+    if (children === 0 && words[record + HOLDS] === 0) this.policy.ripen(parent)
+  }
+
+  #remember(id: number, evictedStamp: number, isSeen: boolean): void {
+    while (this.table.ghostCount >= this.#ghostCapacity) this.dropOldestGhost()
+    this.table.toGhost(id, evictedStamp, isSeen)
+  }
+
+  #discard(id: number): void {
+    this.table.unhash(id)
+    this.#nextGeneration(id * CHUNK_WORDS)
+    this.table.free(id)
+  }
+
+  #nextGeneration(record: number): void {
+    const value = this.table.words[record + GENERATION]!
+    const next = (value + 1) & GENERATION_MASK
+    this.table.words[record + GENERATION] = (value - (value & GENERATION_MASK) + next) >>> 0
+  }
+
+  /** Readable shards of a chunk that is leaving; each is reported when sampled. */
+  #shardsLeave(id: number): number {
+    const words = this.table.words
+    const record = id * CHUNK_WORDS
+    const meta = words[record + META]!
+    const count = (meta & READY_MASK) >>> READY_SHIFT
+    if (count === 0 || !this.recorder.isSampled(words[record]!)) return count
+    const tenant = this.specOf(id).tenant
+    const shards = this.shards.words
+    let shard = words[record + FIRST_SHARD]!
+    while (shard !== NO_SHARD) {
+      const at = shard * SHARD_WORDS
+      if (this.shards.stateOf(shard) === READABLE) {
+        this.recorder.shardLeft(tenant, shards[at + ALLOCATED_MS]!, words[record + TOUCH_MS]!)
+      }
+      shard = shards[at + NEXT_SHARD]!
+    }
+    return count
+  }
+
+  #freeShards(id: number): number {
+    const words = this.table.words
+    const record = id * CHUNK_WORDS
+    const spec = this.specOf(id)
+    let bytes = 0
+    let shard = words[record + FIRST_SHARD]!
+    while (shard !== NO_SHARD) {
+      assert(this.shards.stateOf(shard) !== RESERVED, 'a shard that is being written leaves')
+      const next = this.shards.words[shard * SHARD_WORDS + NEXT_SHARD]!
+      bytes += this.freeShard(shard, spec.tenant, spec.shardBytes)
+      shard = next
+    }
+    words[record + FIRST_SHARD] = NO_SHARD
+    return bytes
+  }
+}
