@@ -22,6 +22,9 @@ export interface KeySpace {
   readonly layout: string
 }
 
+/** Outcomes of a batch, by number. */
+export const OUTCOMES = ['ok', 'not_found', 'failed', 'corrupt', 'full'] as const
+
 /** n keys of one space. Chunk i is `hashes[32i .. 32i+32)`; its parent's hash lies at the same place of `parents`. */
 export interface KeyBatch {
   readonly space: KeySpace
@@ -38,6 +41,8 @@ export interface AdapterUsage {
   readonly capacityBytes: number
   /** Objects evicted for room since the adapter was opened. */
   readonly evictedObjects: number
+  /** Records that failed their verification since the adapter was opened. */
+  readonly checksumFailures: number
 }
 
 /** One L2 backend. n = batch.count; parallel arrays have length n. Errors: CacheError L2_*. */

@@ -1,0 +1,399 @@
+import * as fsPromises from 'node:fs/promises'
+import { assert } from '../../core/assert.ts'
+import type { Clock } from '../../core/clock.ts'
+import { CacheError } from '../../core/errors.ts'
+import { HASH_BYTES, HASH_WORDS } from '../../core/hash-chain.ts'
+import {
+  type AdapterUsage,
+  type KeyBatch,
+  type L2Adapter,
+  OUTCOME_CORRUPT,
+  OUTCOME_FAILED,
+  OUTCOME_FULL,
+  OUTCOME_NOT_FOUND,
+  OUTCOME_OK,
+} from '../adapter.ts'
+import { followsNeighbour, type KeyWords, keyWords } from '../key-words.ts'
+import { RecordFormat } from '../object-format.ts'
+import { ObjectIndex } from '../object-index.ts'
+import type { FilesystemAdapterOptions } from '../options.ts'
+import { type SpaceEntry, SpaceTable } from '../space-table.ts'
+import { DirectoryIndex } from './directory-index.ts'
+import { inLanes, type Lane } from './lanes.ts'
+import { type Disk, Manifest } from './manifest.ts'
+import { errorCode, fileBytes, ObjectFiles } from './object-files.ts'
+import { ObjectRemover } from './object-remover.ts'
+
+export interface FilesystemParts {
+  readonly clock: Clock
+  /** Takes a file for this adapter alone until the process ends; null when it is taken. */
+  readonly lock: (path: string) => { release(): void } | null
+  /** The machine's files when absent. */
+  readonly disk?: Disk
+}
+
+/** One store or load batch under way. */
+interface Work {
+  readonly batch: KeyBatch
+  readonly space: SpaceEntry
+  readonly format: RecordFormat
+  readonly hashes: KeyWords
+  readonly parents: KeyWords
+  readonly outcomes: Uint8Array
+  bytes: number
+  /** The last key that found no room. */
+  fullKey: number
+}
+
+/** One object being written. */
+interface Write {
+  readonly node: number
+  /** How it ends: an OUTCOME_*. */
+  readonly ended: Promise<number>
+  end(outcome: number): void
+}
+
+type Place = number | { readonly write: Write; readonly isOwn: boolean }
+
+/** How far the time of last use on the disk may lag behind. */
+const STAMP_STEP_MS = 60_000
+/** Lines of the manifest beyond twice the objects before it is written anew. */
+const MANIFEST_SLACK_LINES = 4096
+
+/**
+ * Objects as files of one directory, crash-safe, with a capacity and leaf-first LRU eviction.
+ *
+ *   store: room (evict, unlink) -> tmp -> datasync -> rename -> in the index -> sync of the folders -> manifest
+ *   open:  lock -> delete tmp -> manifest -> every file's name and size against it -> evict down to the capacity
+ *
+ * Room is made before a byte is written, so published and half-written files never exceed the capacity.
+ * Index changes that delete files run one at a time (`ObjectRemover.alone`); reads and writes of files run beside each other.
+ */
+export class FilesystemAdapter implements L2Adapter {
+  readonly type = 'filesystem'
+  readonly #options: FilesystemAdapterOptions
+  readonly #parts: FilesystemParts
+  readonly #files: ObjectFiles
+  readonly #manifest: Manifest
+  readonly #directory: DirectoryIndex
+  readonly #remover: ObjectRemover
+  readonly #index = new ObjectIndex()
+  readonly #spaces = new SpaceTable()
+  readonly #formats = new Map<number, RecordFormat>()
+  /** By pending node. */
+  readonly #writing = new Map<number, Write>()
+  readonly #running = new Set<Promise<unknown>>()
+  #lock: { release(): void } | undefined
+  #isOpen = false
+  #checksumFailures = 0
+
+  constructor(options: FilesystemAdapterOptions, parts: FilesystemParts) {
+    const { directory, durability, quarantineFiles } = options
+    const disk = parts.disk ?? fsPromises
+    this.#options = options
+    this.#parts = parts
+    this.#files = new ObjectFiles(disk, directory, durability === 'fsync', quarantineFiles)
+    this.#manifest = new Manifest(disk, this.#files.manifestPath)
+    this.#directory = new DirectoryIndex(this.#files, this.#manifest, this.#index, this.#spaces)
+    this.#remover = new ObjectRemover({
+      capacityBytes: options.capacityBytes,
+      files: this.#files,
+      manifest: this.#manifest,
+      index: this.#index,
+      directory: this.#directory,
+      spaces: this.#spaces,
+    })
+  }
+
+  /** @throws CacheError DATA_DIR_LOCKED, DATA_DIR_UNWRITABLE, L2_UNAVAILABLE */
+  async open(): Promise<void> {
+    await this.#take()
+    try {
+      await this.#files.prepare()
+      await this.#directory.recover(this.#parts.clock.wallMs())
+      this.#checksumFailures += this.#directory.brokenFiles
+      await this.#remover.alone(() => this.#remover.makeRoom())
+      await this.#directory.compact()
+    } catch (error) {
+      this.#lock?.release()
+      throw unwritable(this.#options.directory, error)
+    }
+    this.#isOpen = true
+  }
+
+  async lookup(batch: KeyBatch, found: Uint8Array, signal: AbortSignal): Promise<void> {
+    this.#check(signal)
+    const space = this.#spaces.find(batch.space)
+    const hashes = keyWords(batch.hashes)
+    for (let key = 0; key < batch.count; key += 1) {
+      found[key] = space !== undefined && this.#index.isHeld(this.#index.find(space.id, hashes, key)) ? 1 : 0
+    }
+  }
+
+  store(batch: KeyBatch, sources: readonly Uint8Array[], outcomes: Uint8Array, signal: AbortSignal) {
+    return this.#run(signal, async () => {
+      const work = this.#workOf(batch, sources, outcomes)
+      const leaves = new Map<string, number[]>()
+      try {
+        await this.#files.describe(work.space)
+      } catch (error) {
+        outcomes.fill(isFull(error) ? OUTCOME_FULL : OUTCOME_FAILED, 0, batch.count)
+        return 0
+      }
+      await inLanes(batch.count, this.#options.parallelism, signal, async (key, lane) => {
+        outcomes[key] = await this.#storeOne(work, key, sources[key]!, lane, leaves)
+      })
+      await this.#syncLeaves(work, leaves)
+      this.#index.refresh(work.space.id, work.hashes, work.parents, batch.count)
+      await this.#flushManifest()
+      return work.bytes
+    })
+  }
+
+  load(batch: KeyBatch, targets: readonly Uint8Array[], outcomes: Uint8Array, signal: AbortSignal) {
+    return this.#run(signal, async () => {
+      const work = this.#workOf(batch, targets, outcomes)
+      await inLanes(batch.count, this.#options.parallelism, signal, async (key, lane) => {
+        outcomes[key] = await this.#loadOne(work, key, targets[key]!, lane)
+      })
+      this.#index.refresh(work.space.id, work.hashes, work.parents, batch.count)
+      await this.#manifest.flush()
+      return work.bytes
+    })
+  }
+
+  remove(batch: KeyBatch, signal: AbortSignal): Promise<number> {
+    return this.#run(signal, async () => {
+      const space = this.#spaces.find(batch.space)
+      if (space === undefined) return 0
+      const hashes = keyWords(batch.hashes)
+      return this.#remover.alone(() => {
+        const nodes = Array.from({ length: batch.count }, (_, key) => this.#index.find(space.id, hashes, key))
+        return this.#remover.deleteAll([...new Set(nodes)].filter((node) => this.#index.isHeld(node)))
+      })
+    })
+  }
+
+  clear(filter: { readonly model?: string; readonly salt?: string }, signal: AbortSignal): Promise<number> {
+    return this.#run(signal, () =>
+      this.#remover.alone(() => {
+        const spaces = new Set(this.#spaces.matching(filter).map(({ id }) => id))
+        return this.#remover.deleteAll(this.#index.held().filter((node) => spaces.has(this.#index.spaceOf(node))))
+      }),
+    )
+  }
+
+  usage(): AdapterUsage {
+    return {
+      bytes: this.#index.heldBytes,
+      objects: this.#index.objects,
+      capacityBytes: this.#options.capacityBytes,
+      evictedObjects: this.#remover.evictedObjects,
+      checksumFailures: this.#checksumFailures,
+    }
+  }
+
+  /** Waits for what is under way. */
+  async close(): Promise<void> {
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    await Promise.allSettled(this.#running)
+    await this.#remover.idle()
+    await this.#directory.compact()
+    this.#lock?.release()
+  }
+
+  /** Files found at open that are not ours: left alone, and in no sum. */
+  get unknownFiles(): number {
+    return this.#directory.unknownFiles
+  }
+
+  /** Corrupt records kept for a look. */
+  get quarantinedFiles(): number {
+    return this.#files.quarantined
+  }
+
+  /** Checks the index: for tests. */
+  verify(): void {
+    this.#index.verify()
+  }
+
+  async #take(): Promise<void> {
+    const { directory } = this.#options
+    let lock: { release(): void } | null
+    try {
+      await this.#files.make()
+      lock = this.#parts.lock(this.#files.lockPath)
+    } catch (error) {
+      throw unwritable(directory, error)
+    }
+    if (lock === null) {
+      const message = `another engine runs on the L2 directory ${directory}: give each its own`
+      throw new CacheError('DATA_DIR_LOCKED', message, { field: 'path', path: directory })
+    }
+    this.#lock = lock
+  }
+
+  #check(signal: AbortSignal): void {
+    if (!this.#isOpen) throw new CacheError('L2_UNAVAILABLE', 'the filesystem adapter is not open')
+    if (signal.aborted) throw new CacheError('L2_TIMEOUT', 'the batch was given up before it began')
+  }
+
+  /** Runs an operation that `close` waits for. */
+  async #run<T>(signal: AbortSignal, operation: () => Promise<T>): Promise<T> {
+    this.#check(signal)
+    const running = operation()
+    this.#running.add(running)
+    try {
+      return await running
+    } finally {
+      this.#running.delete(running)
+    }
+  }
+
+  #workOf(batch: KeyBatch, buffers: readonly Uint8Array[], outcomes: Uint8Array): Work {
+    for (const buffer of buffers)
+      assert(buffer.length === batch.space.shardBytes, 'bytes of another length than the space')
+    const space = this.#spaces.open(batch.space)
+    let format = this.#formats.get(space.id)
+    if (format === undefined) {
+      format = new RecordFormat(space.space)
+      this.#formats.set(space.id, format)
+    }
+    outcomes.fill(OUTCOME_FAILED, 0, batch.count) // what an abort leaves undone
+    return {
+      batch,
+      space,
+      format,
+      hashes: keyWords(batch.hashes),
+      parents: keyWords(batch.parents),
+      outcomes,
+      bytes: 0,
+      fullKey: -2,
+    }
+  }
+
+  async #storeOne(work: Work, key: number, source: Uint8Array, lane: Lane, leaves: Map<string, number[]>) {
+    const place = await this.#remover.alone(() => this.#begin(work, key))
+    if (typeof place === 'number') return place
+    if (!place.isOwn) return place.write.ended
+    const outcome = await this.#write(work, key, place.write.node, source, lane.header)
+    this.#writing.delete(place.write.node)
+    if (outcome === OUTCOME_OK) {
+      const leaf = this.#files.leafOf(work.space, hexOf(work.batch.hashes, key))
+      const keys = leaves.get(leaf)
+      if (keys === undefined) leaves.set(leaf, [key])
+      else keys.push(key)
+    }
+    place.write.end(outcome)
+    return outcome
+  }
+
+  /** An outcome when there is nothing to write, or the write of this key: begun with its room made, or another's. */
+  async #begin(work: Work, key: number): Promise<Place> {
+    const { space, batch, hashes, parents } = work
+    const known = this.#index.find(space.id, hashes, key)
+    if (this.#index.isHeld(known)) return OUTCOME_OK
+    const other = this.#writing.get(known)
+    if (other !== undefined) return { write: other, isOwn: false }
+    // No room for a chunk means none for what follows it: a child is worth nothing without its parent.
+    const isRefused = work.fullKey === key - 1 && followsNeighbour(hashes, parents, key)
+    const node = this.#index.begin(space.id, hashes, parents, key, fileBytes(batch.space.shardBytes))
+    if (isRefused || !(await this.#remover.makeRoom())) {
+      work.fullKey = key
+      this.#index.cancel(node)
+      return OUTCOME_FULL
+    }
+    const { promise, resolve } = Promise.withResolvers<number>()
+    const write = { node, ended: promise, end: resolve }
+    this.#writing.set(node, write)
+    return { write, isOwn: true }
+  }
+
+  async #write(work: Work, key: number, node: number, source: Uint8Array, header: Buffer): Promise<number> {
+    const { batch, space } = work
+    const hash = hexOf(batch.hashes, key)
+    try {
+      work.format.encode(batch, key, source, header)
+      await this.#files.write(space, hash, header, source)
+    } catch (error) {
+      this.#index.cancel(node)
+      return isFull(error) ? OUTCOME_FULL : OUTCOME_FAILED
+    }
+    this.#index.publish(node)
+    this.#index.setStamp(node, this.#parts.clock.wallMs())
+    const parent = hexOf(batch.parents, key)
+    this.#manifest.noteAdded({ space: space.digest, hash, parent, bytes: this.#index.bytesOf(node) })
+    work.bytes += source.length
+    return OUTCOME_OK
+  }
+
+  /** Forces the folders of new objects to the disk. Objects of a folder that fails are not reported as stored. */
+  async #syncLeaves(work: Work, leaves: Map<string, number[]>): Promise<void> {
+    const syncs = [...leaves].map(async ([leaf, keys]) => {
+      try {
+        await this.#files.syncFolder(leaf)
+      } catch {
+        for (const key of keys) work.outcomes[key] = OUTCOME_FAILED
+        work.bytes -= keys.length * work.batch.space.shardBytes
+      }
+    })
+    await Promise.all(syncs)
+  }
+
+  async #flushManifest(): Promise<void> {
+    if (this.#manifest.lines > this.#index.objects * 2 + MANIFEST_SLACK_LINES && !this.#manifest.isBroken) {
+      return this.#directory.compact()
+    }
+    return this.#manifest.flush()
+  }
+
+  async #loadOne(work: Work, key: number, target: Uint8Array, lane: Lane): Promise<number> {
+    const { space, hashes, batch } = work
+    if (!this.#index.isHeld(this.#index.find(space.id, hashes, key))) return OUTCOME_NOT_FOUND
+    const hash = hexOf(batch.hashes, key)
+    const path = this.#files.pathOf(space, hash)
+    let length: number
+    try {
+      length = await this.#files.read(path, lane.header, target, lane.spare)
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT') return OUTCOME_FAILED
+      await this.#remover.alone(() => this.#remover.forget(space, hashes.subarray(key * HASH_WORDS)))
+      return OUTCOME_NOT_FOUND
+    }
+    const isLength = length === fileBytes(target.length)
+    if (!isLength || work.format.verify(batch, key, lane.header, target) !== undefined) {
+      this.#checksumFailures += 1
+      await this.#remover.alone(() =>
+        this.#remover.quarantine(space, hashes.subarray(key * HASH_WORDS), this.#parts.clock.wallMs()),
+      )
+      return OUTCOME_CORRUPT
+    }
+    work.bytes += target.length
+    await this.#stamp(this.#index.find(space.id, hashes, key), path)
+    return OUTCOME_OK
+  }
+
+  async #stamp(node: number, path: string): Promise<void> {
+    const nowMs = this.#parts.clock.wallMs()
+    if (!this.#index.isHeld(node) || nowMs - this.#index.stampOf(node) < STAMP_STEP_MS) return
+    this.#index.setStamp(node, nowMs)
+    await this.#files.stamp(path, nowMs)
+  }
+}
+
+function hexOf(hashes: Uint8Array, key: number): string {
+  const at = hashes.byteOffset + key * HASH_BYTES
+  return Buffer.from(hashes.buffer, at, HASH_BYTES).toString('hex')
+}
+
+function isFull(error: unknown): boolean {
+  const code = errorCode(error)
+  return code === 'ENOSPC' || code === 'EDQUOT'
+}
+
+function unwritable(directory: string, error: unknown): CacheError {
+  if (error instanceof CacheError) return error
+  const message = `the L2 directory ${directory} cannot be read and written (${errorCode(error)}): choose another`
+  return new CacheError('DATA_DIR_UNWRITABLE', message, { field: 'path', path: directory }, error)
+}

@@ -1,0 +1,193 @@
+import { crc32 } from 'node:zlib'
+import { assert } from '../../core/assert.ts'
+import { CacheError } from '../../core/errors.ts'
+import {
+  type AdapterUsage,
+  type KeyBatch,
+  type L2Adapter,
+  OUTCOME_CORRUPT,
+  OUTCOME_FAILED,
+  OUTCOME_FULL,
+  OUTCOME_NOT_FOUND,
+  OUTCOME_OK,
+} from '../adapter.ts'
+import { followsNeighbour, keyWords } from '../key-words.ts'
+import { NO_NODE, ObjectIndex } from '../object-index.ts'
+import type { MemoryAdapterOptions } from '../options.ts'
+import { SpaceTable } from '../space-table.ts'
+
+/**
+ * Objects in the memory of this process, with a capacity and leaf-first LRU eviction. Lost at close.
+ * Bytes are copied in and out, and summed both times, so that a stray write is found.
+ * Without `keepBytes` only the index is real: loads report the length of an object and leave the target as it is.
+ */
+export class MemoryAdapter implements L2Adapter {
+  readonly type = 'memory'
+  readonly #options: MemoryAdapterOptions
+  readonly #index = new ObjectIndex()
+  readonly #spaces = new SpaceTable()
+  /** By node. */
+  readonly #payloads: (Uint8Array | undefined)[] = []
+  readonly #sums: number[] = []
+  #isOpen = false
+  #evictedObjects = 0
+  #checksumFailures = 0
+
+  constructor(options: MemoryAdapterOptions) {
+    this.#options = options
+  }
+
+  async open(): Promise<void> {
+    this.#isOpen = true
+  }
+
+  async lookup(batch: KeyBatch, found: Uint8Array, signal: AbortSignal): Promise<void> {
+    this.#begin(signal)
+    const space = this.#spaces.find(batch.space)
+    const hashes = keyWords(batch.hashes)
+    for (let key = 0; key < batch.count; key += 1) {
+      found[key] = space !== undefined && this.#index.isHeld(this.#index.find(space.id, hashes, key)) ? 1 : 0
+    }
+  }
+
+  async store(
+    batch: KeyBatch,
+    sources: readonly Uint8Array[],
+    outcomes: Uint8Array,
+    signal: AbortSignal,
+  ): Promise<number> {
+    this.#begin(signal)
+    const space = this.#spaces.open(batch.space)
+    const hashes = keyWords(batch.hashes)
+    const parents = keyWords(batch.parents)
+    let bytes = 0
+    for (let key = 0; key < batch.count; key += 1) {
+      if (this.#index.isHeld(this.#index.find(space.id, hashes, key))) {
+        outcomes[key] = OUTCOME_OK
+        continue
+      }
+      // No room for a chunk means none for what follows it: a child is worth nothing without its parent.
+      const isRefused = followsNeighbour(hashes, parents, key) && outcomes[key - 1] === OUTCOME_FULL
+      const node = this.#index.begin(space.id, hashes, parents, key, batch.space.shardBytes)
+      if (!isRefused && this.#makeRoom()) {
+        this.#keep(node, sources[key]!, batch.space.shardBytes)
+        this.#index.publish(node)
+        bytes += batch.space.shardBytes
+        outcomes[key] = OUTCOME_OK
+      } else {
+        this.#index.cancel(node)
+        outcomes[key] = OUTCOME_FULL
+      }
+    }
+    this.#index.refresh(space.id, hashes, parents, batch.count)
+    return bytes
+  }
+
+  async load(
+    batch: KeyBatch,
+    targets: readonly Uint8Array[],
+    outcomes: Uint8Array,
+    signal: AbortSignal,
+  ): Promise<number> {
+    this.#begin(signal)
+    outcomes.fill(OUTCOME_NOT_FOUND, 0, batch.count)
+    const space = this.#spaces.find(batch.space)
+    if (space === undefined) return 0
+    const hashes = keyWords(batch.hashes)
+    let bytes = 0
+    for (let key = 0; key < batch.count; key += 1) {
+      const node = this.#index.find(space.id, hashes, key)
+      if (!this.#index.isHeld(node)) continue
+      outcomes[key] = this.#read(node, targets[key]!)
+      if (outcomes[key] === OUTCOME_OK) bytes += this.#index.bytesOf(node)
+    }
+    this.#index.refresh(space.id, hashes, keyWords(batch.parents), batch.count)
+    return bytes
+  }
+
+  async remove(batch: KeyBatch, signal: AbortSignal): Promise<number> {
+    this.#begin(signal)
+    const space = this.#spaces.find(batch.space)
+    if (space === undefined) return 0
+    const hashes = keyWords(batch.hashes)
+    let removed = 0
+    for (let key = 0; key < batch.count; key += 1) {
+      const node = this.#index.find(space.id, hashes, key)
+      if (!this.#index.isHeld(node)) continue
+      this.#drop(node)
+      removed += 1
+    }
+    return removed
+  }
+
+  async clear(filter: { readonly model?: string; readonly salt?: string }, signal: AbortSignal): Promise<number> {
+    this.#begin(signal)
+    const spaces = new Set(this.#spaces.matching(filter).map(({ id }) => id))
+    const nodes = this.#index.held().filter((node) => spaces.has(this.#index.spaceOf(node)))
+    for (const node of nodes) this.#drop(node)
+    return nodes.length
+  }
+
+  usage(): AdapterUsage {
+    return {
+      bytes: this.#index.heldBytes,
+      objects: this.#index.objects,
+      capacityBytes: this.#options.capacityBytes,
+      evictedObjects: this.#evictedObjects,
+      checksumFailures: this.#checksumFailures,
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isOpen = false
+    for (const node of this.#index.held()) this.#drop(node)
+  }
+
+  /** Checks the index: for tests. */
+  verify(): void {
+    this.#index.verify()
+  }
+
+  #begin(signal: AbortSignal): void {
+    if (!this.#isOpen) throw new CacheError('L2_UNAVAILABLE', 'the memory adapter is not open')
+    if (signal.aborted) throw new CacheError('L2_TIMEOUT', 'the batch was given up before it began')
+  }
+
+  /** Evicts until what is held and begun fits. */
+  #makeRoom(): boolean {
+    const { capacityBytes } = this.#options
+    if (capacityBytes === 0) return true
+    if (this.#index.pendingBytes > capacityBytes) return false
+    while (this.#index.heldBytes + this.#index.pendingBytes > capacityBytes) {
+      const victim = this.#index.victim()
+      if (victim === NO_NODE) return false
+      this.#drop(victim)
+      this.#evictedObjects += 1
+    }
+    return true
+  }
+
+  #keep(node: number, source: Uint8Array, shardBytes: number): void {
+    if (!this.#options.keepBytes) return
+    assert(source.length === shardBytes, 'payload of another length than its space')
+    this.#payloads[node] = Uint8Array.from(source)
+    this.#sums[node] = crc32(source)
+  }
+
+  #read(node: number, target: Uint8Array): number {
+    if (!this.#options.keepBytes) return OUTCOME_OK
+    const payload = this.#payloads[node]
+    if (payload === undefined || payload.length !== target.length) return OUTCOME_FAILED
+    target.set(payload)
+    if (crc32(target) === this.#sums[node]) return OUTCOME_OK
+    this.#checksumFailures += 1
+    this.#drop(node)
+    return OUTCOME_CORRUPT
+  }
+
+  #drop(node: number): void {
+    this.#index.leave(node)
+    this.#index.gone(node)
+    this.#payloads[node] = undefined
+  }
+}

@@ -1,0 +1,206 @@
+import { join } from 'node:path'
+import { HEADER_BYTES } from '../object-format.ts'
+import type { SpaceEntry } from '../space-table.ts'
+import type { Disk } from './manifest.ts'
+
+/**
+ * The files of the filesystem adapter and the order of calls that makes each of them appear whole or not at all.
+ *
+ *   DIRECTORY/
+ *     lock
+ *     manifest
+ *     objects/SPACE/space.json         SPACE = 32 hex digits of its digest: no model or salt reaches a path
+ *     objects/SPACE/h/h/HASH           h = first two hex digits of the hash; 256 leaf directories a space
+ *     tmp/N                            being written; what a crash leaves is deleted at open
+ *     quarantine/TIME-SPACE-HASH       records that failed their verification, the newest ones
+ */
+export class ObjectFiles {
+  readonly directory: string
+  readonly objects: string
+  readonly #disk: Disk
+  readonly #isSynced: boolean
+  readonly #quarantineFiles: number
+  readonly #made = new Set<string>()
+  #quarantined: string[] = []
+  #sequence = 0
+
+  /** @param isSynced whether files and directories are forced to the disk before they count. */
+  constructor(disk: Disk, directory: string, isSynced: boolean, quarantineFiles: number) {
+    this.#disk = disk
+    this.directory = directory
+    this.objects = join(directory, 'objects')
+    this.#isSynced = isSynced
+    this.#quarantineFiles = quarantineFiles
+  }
+
+  get lockPath(): string {
+    return join(this.directory, 'lock')
+  }
+
+  get manifestPath(): string {
+    return join(this.directory, 'manifest')
+  }
+
+  /** Corrupt records kept. */
+  get quarantined(): number {
+    return this.#quarantined.length
+  }
+
+  /** Makes the directory itself, so that it can be locked. */
+  async make(): Promise<void> {
+    await this.#disk.mkdir(this.directory, { recursive: true, mode: 0o700 })
+  }
+
+  /** Makes the folders and deletes what a crash left half-written. Only under the lock. */
+  async prepare(): Promise<void> {
+    for (const name of ['objects', 'tmp', 'quarantine']) {
+      await this.#disk.mkdir(join(this.directory, name), { recursive: true, mode: 0o700 })
+    }
+    for (const name of await this.#disk.readdir(join(this.directory, 'tmp'))) {
+      await this.#disk.rm(join(this.directory, 'tmp', name), { force: true, recursive: true })
+    }
+    this.#quarantined = (await this.#disk.readdir(join(this.directory, 'quarantine'))).sort()
+    await this.#trimQuarantine()
+  }
+
+  pathOf(space: SpaceEntry, hash: string): string {
+    return join(this.leafOf(space, hash), hash)
+  }
+
+  /** The directory of an object. */
+  leafOf(space: SpaceEntry, hash: string): string {
+    return join(this.objects, space.digest, hash[0]!, hash[1]!)
+  }
+
+  /** Makes the folder of a space and writes what it is. */
+  async describe(entry: SpaceEntry): Promise<void> {
+    const folder = join(this.objects, entry.digest)
+    const path = join(folder, 'space.json')
+    if (this.#made.has(path)) return
+    await this.#makeFolder(folder)
+    await this.publish(path, [Buffer.from(`${JSON.stringify(entry.space)}\n`)])
+    await this.syncFolder(folder)
+    this.#made.add(path)
+  }
+
+  /** Writes header and payload as an object: visible whole, or not there. The caller syncs its leaf afterwards. */
+  async write(space: SpaceEntry, hash: string, header: Uint8Array, payload: Uint8Array): Promise<void> {
+    const leaf = this.leafOf(space, hash)
+    if (!this.#made.has(leaf)) {
+      await this.#makeFolder(join(leaf, '..'))
+      await this.#makeFolder(leaf)
+    }
+    await this.publish(join(leaf, hash), [header, payload])
+  }
+
+  /** tmp + write + datasync + rename. After a failure nothing is left behind. */
+  async publish(path: string, pieces: readonly Uint8Array[]): Promise<void> {
+    this.#sequence += 1
+    const temporary = join(this.directory, 'tmp', String(this.#sequence))
+    const file = await this.#disk.open(temporary, 'wx', 0o600)
+    try {
+      try {
+        let left = [...pieces]
+        while (left.length > 0) left = after(left, (await file.writev(left)).bytesWritten)
+        if (this.#isSynced) await file.datasync()
+      } finally {
+        await file.close()
+      }
+      await this.#disk.rename(temporary, path)
+    } catch (error) {
+      await this.#disk.rm(temporary, { force: true }).catch(() => undefined)
+      throw error
+    }
+  }
+
+  /**
+   * Reads header and payload.
+   * @param spare one byte, to notice a file that is too long.
+   * @returns bytes read: HEADER_BYTES + payload.length when the file has the right length.
+   */
+  async read(path: string, header: Uint8Array, payload: Uint8Array, spare: Uint8Array): Promise<number> {
+    const file = await this.#disk.open(path, 'r')
+    try {
+      let total = 0
+      let left: Uint8Array[] = [header, payload, spare]
+      while (left.length > 0) {
+        const { bytesRead } = await file.readv(left, total)
+        if (bytesRead === 0) break
+        total += bytesRead
+        left = after(left, bytesRead)
+      }
+      return total
+    } finally {
+      await file.close()
+    }
+  }
+
+  /** Deletes an object; one that is not there is fine. */
+  async unlink(space: SpaceEntry, hash: string): Promise<void> {
+    try {
+      await this.#disk.unlink(this.pathOf(space, hash))
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT') throw error
+    }
+  }
+
+  /** Moves a record out of the way, for a look. The oldest ones make room. */
+  async quarantine(path: string, digest: string, hash: string, wallMs: number): Promise<void> {
+    if (this.#quarantineFiles === 0) return this.#disk.unlink(path)
+    const name = `${Math.floor(wallMs).toString().padStart(14, '0')}-${digest}-${hash}`
+    await this.#disk.rename(path, join(this.directory, 'quarantine', name))
+    if (!this.#quarantined.includes(name)) this.#quarantined.push(name)
+    await this.#trimQuarantine()
+  }
+
+  /** Persists how recent an object is, roughly. Best effort. */
+  async stamp(path: string, wallMs: number): Promise<void> {
+    await this.#disk.utimes(path, wallMs / 1000, wallMs / 1000).catch(() => undefined)
+  }
+
+  /** Makes renames and deletions in a folder last, when that is asked for. */
+  async syncFolder(folder: string): Promise<void> {
+    if (!this.#isSynced) return
+    const handle = await this.#disk.open(folder, 'r')
+    try {
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+  }
+
+  async #makeFolder(folder: string): Promise<void> {
+    if (this.#made.has(folder)) return
+    await this.#disk.mkdir(folder, { recursive: true, mode: 0o700 })
+    await this.syncFolder(join(folder, '..'))
+    this.#made.add(folder)
+  }
+
+  async #trimQuarantine(): Promise<void> {
+    while (this.#quarantined.length > this.#quarantineFiles) {
+      const name = this.#quarantined.shift()!
+      await this.#disk.rm(join(this.directory, 'quarantine', name), { force: true, recursive: true })
+    }
+  }
+}
+
+/** Bytes of an object's file. */
+export function fileBytes(payloadBytes: number): number {
+  return HEADER_BYTES + payloadBytes
+}
+
+/** The system's name of an error: ENOSPC, EIO...; the class when it has none. */
+export function errorCode(error: unknown): string {
+  return (error as NodeJS.ErrnoException).code ?? (error instanceof Error ? error.name : 'unknown')
+}
+
+/** The pieces without their first `bytes` bytes. */
+function after(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
+  const left: Uint8Array[] = []
+  let skip = bytes
+  for (const piece of pieces) {
+    if (skip < piece.length) left.push(skip === 0 ? piece : piece.subarray(skip))
+    skip = Math.max(0, skip - piece.length)
+  }
+  return left
+}

@@ -1,0 +1,119 @@
+import type { KeyWords } from '../key-words.ts'
+import { NO_NODE, type ObjectIndex } from '../object-index.ts'
+import type { SpaceEntry, SpaceTable } from '../space-table.ts'
+import type { DirectoryIndex } from './directory-index.ts'
+import type { Manifest } from './manifest.ts'
+import { errorCode, type ObjectFiles } from './object-files.ts'
+
+export interface RemoverParts {
+  readonly capacityBytes: number
+  readonly files: ObjectFiles
+  readonly manifest: Manifest
+  readonly index: ObjectIndex
+  readonly directory: DirectoryIndex
+  readonly spaces: SpaceTable
+}
+
+/**
+ * Takes objects out of a directory: for room, on request, or because they are corrupt. An object leaves the index
+ * before its file goes, and its bytes count until the file is gone. Everything here runs inside `alone`.
+ */
+export class ObjectRemover {
+  readonly #parts: RemoverParts
+  #last: Promise<unknown> = Promise.resolve()
+  #evictedObjects = 0
+
+  constructor(parts: RemoverParts) {
+    this.#parts = parts
+  }
+
+  get evictedObjects(): number {
+    return this.#evictedObjects
+  }
+
+  /** Runs `operation` after everything that was handed in before it. */
+  alone<T>(operation: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(operation)
+    this.#last = result.catch(() => undefined)
+    return result
+  }
+
+  /** Resolves when everything handed in so far is done. */
+  async idle(): Promise<void> {
+    await this.#last
+  }
+
+  /** Evicts until what is held and begun fits. False when it cannot be. */
+  async makeRoom(): Promise<boolean> {
+    const { capacityBytes, index } = this.#parts
+    if (capacityBytes === 0) return true
+    if (index.pendingBytes > capacityBytes) return false
+    while (index.heldBytes + index.pendingBytes > capacityBytes) {
+      const victim = index.victim()
+      if (victim === NO_NODE || !(await this.#delete(victim))) return false
+      this.#evictedObjects += 1
+    }
+    return true
+  }
+
+  /** @returns how many were deleted. */
+  async deleteAll(nodes: readonly number[]): Promise<number> {
+    const { files, manifest, directory } = this.#parts
+    let deleted = 0
+    const leaves = new Set<string>()
+    for (const node of nodes) {
+      const leaf = files.leafOf(this.#spaceOf(node), directory.hashOf(node))
+      if (!(await this.#delete(node))) continue
+      leaves.add(leaf)
+      deleted += 1
+    }
+    for (const leaf of leaves) await files.syncFolder(leaf).catch(() => undefined)
+    await manifest.flush()
+    return deleted
+  }
+
+  /** Drops an object from the index whose file somebody else deleted. Key 0 of `words` names it. */
+  async forget(space: SpaceEntry, words: KeyWords): Promise<void> {
+    const { index, manifest, directory } = this.#parts
+    const node = index.find(space.id, words, 0)
+    if (!index.isHeld(node)) return
+    manifest.noteRemoved(space.digest, directory.hashOf(node))
+    index.leave(node)
+    index.gone(node)
+  }
+
+  /** Moves the file of a corrupt object away. One that cannot be moved stays, and is found corrupt again. */
+  async quarantine(space: SpaceEntry, words: KeyWords, wallMs: number): Promise<void> {
+    const { index, files, directory } = this.#parts
+    const node = index.find(space.id, words, 0)
+    if (!index.isHeld(node)) return
+    const hash = directory.hashOf(node)
+    try {
+      await files.quarantine(files.pathOf(space, hash), space.digest, hash, wallMs)
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT') return
+    }
+    await this.forget(space, words)
+  }
+
+  /** Deletes the file of a held object; an object that cannot be deleted stays held. */
+  async #delete(node: number): Promise<boolean> {
+    const { index, files, manifest, directory } = this.#parts
+    const space = this.#spaceOf(node)
+    const hash = directory.hashOf(node)
+    index.leave(node)
+    try {
+      await files.unlink(space, hash)
+    } catch {
+      index.stay(node)
+      return false
+    }
+    index.gone(node)
+    manifest.noteRemoved(space.digest, hash)
+    return true
+  }
+
+  #spaceOf(node: number): SpaceEntry {
+    return this.#parts.spaces.byId(this.#parts.index.spaceOf(node))
+  }
+}

@@ -1,0 +1,82 @@
+/** What the engine wants of one L2 adapter, whatever its type. Units in the names. */
+export interface AdapterLimits {
+  /** A store, load or lookup batch that takes longer is given up, retries included. */
+  readonly storeDeadlineMs: number
+  readonly loadDeadlineMs: number
+  readonly lookupDeadlineMs: number
+  /** After its deadline an adapter gets this long to let go of the memory before the batch ends without it. */
+  readonly abandonAfterMs: number
+  /** Further tries of a batch of which no key could be tried. 0 = none. */
+  readonly retries: number
+  /** Wait before the first retry; doubled for each further one; each wait is cut by up to a half at random. */
+  readonly retryDelayMs: number
+  /** Batches in a row that failed whole before the adapter is left alone. */
+  readonly circuitFailures: number
+  /** How long it is left alone before one batch tries it again. */
+  readonly circuitOpenMs: number
+}
+
+/** Where bytes go: the part of the options that a backend reads. */
+export interface MemoryAdapterOptions {
+  readonly type: 'memory'
+  /** 0 = no limit. */
+  readonly capacityBytes: number
+  /** False: only the index is kept, no bytes; for runs that move no bytes. */
+  readonly keepBytes: boolean
+}
+
+export interface FilesystemAdapterOptions {
+  readonly type: 'filesystem'
+  /** Directory of its own; made when absent. */
+  readonly directory: string
+  /** Bytes of published and half-written objects at most, headers included. 0 = no limit. */
+  readonly capacityBytes: number
+  /**
+   * fsync: an object is on the disk before it is reported as stored, and survives a power failure.
+   * checksum: the system writes when it likes; what a power failure tears is found by its checksum and dropped.
+   */
+  readonly durability: 'fsync' | 'checksum'
+  /** Objects of one batch that are written or read at the same time. */
+  readonly parallelism: number
+  /** Corrupt records kept for a look, the newest ones. 0 = they are deleted. */
+  readonly quarantineFiles: number
+}
+
+export type BackendOptions = MemoryAdapterOptions | FilesystemAdapterOptions
+
+/** One configured adapter. */
+export interface AdapterOptions {
+  /** Unique; the label `l2_name`. See `isAdapterName`. */
+  readonly name: string
+  readonly backend: BackendOptions
+  readonly limits: AdapterLimits
+}
+
+export const ADAPTER_LIMITS_DEFAULT: AdapterLimits = {
+  storeDeadlineMs: 30_000,
+  loadDeadlineMs: 10_000,
+  lookupDeadlineMs: 2_000,
+  abandonAfterMs: 1_000,
+  retries: 2,
+  retryDelayMs: 50,
+  circuitFailures: 5,
+  circuitOpenMs: 10_000,
+}
+
+export const MEMORY_DEFAULT: MemoryAdapterOptions = { type: 'memory', capacityBytes: 0, keepBytes: true }
+
+export const FILESYSTEM_DEFAULT: Omit<FilesystemAdapterOptions, 'directory'> = {
+  type: 'filesystem',
+  capacityBytes: 0,
+  durability: 'fsync',
+  parallelism: 8,
+  quarantineFiles: 16,
+}
+
+/**
+ * Names are labels, path parts of the HTTP interface and of files, and words of the log: 1..64 characters of
+ * [A-Za-z0-9._-], not only dots.
+ */
+export function isAdapterName(name: string): boolean {
+  return /^[A-Za-z0-9._-]{1,64}$/.test(name) && !/^\.+$/.test(name)
+}

@@ -1,0 +1,227 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { SystemClock } from '../../src/core/clock.ts'
+import { type L2Adapter, OUTCOME_FULL, OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../src/l2/adapter.ts'
+import { FilesystemAdapter } from '../../src/l2/adapters/filesystem.ts'
+import { MemoryAdapter } from '../../src/l2/adapters/memory.ts'
+import { HEADER_BYTES } from '../../src/l2/object-format.ts'
+import { FILESYSTEM_DEFAULT, MEMORY_DEFAULT } from '../../src/l2/options.ts'
+import { lockFile } from '../../src/native/file-lock.ts'
+import {
+  blanks,
+  chainBatch,
+  loadChain,
+  lookupChain,
+  NEVER,
+  payloads,
+  SPACE,
+  storeChain,
+  temporaryDirectory,
+} from '../support/l2-objects.ts'
+import { random } from '../support/random.ts'
+
+/** One way of making an adapter. `objectBytes`: what an object of 1000 bytes counts. */
+interface Subject {
+  readonly objectBytes: number
+  make(capacityBytes: number): { adapter: L2Adapter; dispose(): void | Promise<void> }
+}
+
+const memory: Subject = {
+  objectBytes: SPACE.shardBytes,
+  make: (capacityBytes) => ({
+    adapter: new MemoryAdapter({ ...MEMORY_DEFAULT, capacityBytes }),
+    dispose: () => undefined,
+  }),
+}
+
+const filesystem: Subject = {
+  objectBytes: HEADER_BYTES + SPACE.shardBytes,
+  make: (capacityBytes) => {
+    const directory = temporaryDirectory()
+    const options = { ...FILESYSTEM_DEFAULT, directory: directory.path, capacityBytes }
+    const adapter = new FilesystemAdapter(options, { clock: new SystemClock(), lock: lockFile })
+    return { adapter, dispose: directory.remove }
+  },
+}
+
+const SUBJECTS: Record<string, Subject> = { memory, filesystem }
+const OTHER_SPACES = {
+  model: { ...SPACE, model: 'n' },
+  salt: { ...SPACE, salt: 's' },
+  ranks: { ...SPACE, ranks: 2 },
+  rank: { ...SPACE, ranks: 2, rank: 1 },
+  layout: { ...SPACE, layout: 'layout-2' },
+}
+
+describe.each(Object.entries(SUBJECTS))('the %s adapter', (_name, subject) => {
+  let adapter: L2Adapter
+  let disposals: (() => void | Promise<void>)[] = []
+
+  async function open(capacityObjects = 0): Promise<L2Adapter> {
+    const made = subject.make(capacityObjects * subject.objectBytes)
+    disposals.push(() => made.adapter.close(), made.dispose)
+    await made.adapter.open()
+    return made.adapter
+  }
+
+  beforeEach(async () => {
+    adapter = await open()
+  })
+
+  afterEach(async () => {
+    for (const dispose of disposals) await dispose()
+    disposals = []
+  })
+
+  it('gives back what was stored', async () => {
+    expect(await storeChain(adapter, 1, 0, 5)).toEqual(Array(5).fill(OUTCOME_OK))
+    expect(await loadChain(adapter, 1, 0, 5)).toEqual(Array(5).fill(OUTCOME_OK))
+  })
+
+  it('answers a lookup for each key', async () => {
+    await storeChain(adapter, 1, 0, 3)
+    expect(await lookupChain(adapter, 1, 0, 5)).toEqual([1, 1, 1, 0, 0])
+    expect(await lookupChain(adapter, 2, 0, 2)).toEqual([0, 0])
+  })
+
+  it('reports an absent object as not found, beside objects that are there', async () => {
+    await storeChain(adapter, 1, 1, 2)
+    expect(await loadChain(adapter, 1, 0, 3)).toEqual([OUTCOME_NOT_FOUND, OUTCOME_OK, OUTCOME_NOT_FOUND])
+  })
+
+  it.each(Object.entries(OTHER_SPACES))('keeps objects of another %s apart', async (_field, other) => {
+    await storeChain(adapter, 1, 0, 2)
+    expect(await lookupChain(adapter, 1, 0, 2, other)).toEqual([0, 0])
+    expect(await loadChain(adapter, 1, 0, 2, other)).toEqual([OUTCOME_NOT_FOUND, OUTCOME_NOT_FOUND])
+    expect(await storeChain(adapter, 1, 0, 1, other)).toEqual([OUTCOME_OK])
+    expect(adapter.usage().objects).toBe(3)
+  })
+
+  it('writes an object once, and reports the bytes that were new', async () => {
+    const outcomes = new Uint8Array(3)
+    const store = (to: number) => adapter.store(chainBatch(SPACE, 1, 0, to), payloads(1, 0, to), outcomes, NEVER)
+    expect(await store(2)).toBe(2 * SPACE.shardBytes)
+    expect(await store(3)).toBe(SPACE.shardBytes)
+    expect(adapter.usage()).toMatchObject({ objects: 3, bytes: 3 * subject.objectBytes })
+  })
+
+  it('stores a key that stands twice in a batch, or in two batches at once, one time', async () => {
+    const batch = chainBatch(SPACE, 1, 0, 2)
+    const twice = { ...batch, hashes: new Uint8Array(64), parents: new Uint8Array(64) }
+    twice.hashes.set(batch.hashes.subarray(0, 32))
+    twice.hashes.set(batch.hashes.subarray(0, 32), 32)
+    const sources = [...payloads(1, 0, 1), ...payloads(1, 0, 1)]
+    const outcomes = [new Uint8Array(2), new Uint8Array(2), new Uint8Array(2)]
+    const written = await Promise.all(outcomes.map((out) => adapter.store(twice, sources, out, NEVER)))
+    expect(outcomes.every((out) => out.every((outcome) => outcome === OUTCOME_OK))).toBe(true)
+    expect(written.reduce((sum, bytes) => sum + bytes)).toBe(SPACE.shardBytes)
+    expect(adapter.usage()).toMatchObject({ objects: 1, bytes: subject.objectBytes })
+  })
+
+  it('reports the bytes that were read', async () => {
+    await storeChain(adapter, 1, 0, 2)
+    const bytes = await adapter.load(chainBatch(SPACE, 1, 0, 3), blanks(3), new Uint8Array(3), NEVER)
+    expect(bytes).toBe(2 * SPACE.shardBytes)
+  })
+
+  it('keeps its own copy of what it was given', async () => {
+    const sources = payloads(1, 0, 1)
+    await adapter.store(chainBatch(SPACE, 1, 0, 1), sources, new Uint8Array(1), NEVER)
+    sources[0]!.fill(0)
+    expect(await loadChain(adapter, 1, 0, 1)).toEqual([OUTCOME_OK])
+  })
+
+  it('removes objects, and says how many were there', async () => {
+    await storeChain(adapter, 1, 0, 3)
+    expect(await adapter.remove(chainBatch(SPACE, 1, 2, 5), NEVER)).toBe(1)
+    expect(await lookupChain(adapter, 1, 0, 3)).toEqual([1, 1, 0])
+    expect(adapter.usage()).toMatchObject({ objects: 2, bytes: 2 * subject.objectBytes })
+    expect(await storeChain(adapter, 1, 2, 3)).toEqual([OUTCOME_OK])
+  })
+
+  it('clears a salt, a model, or everything', async () => {
+    await storeChain(adapter, 1, 0, 2)
+    await storeChain(adapter, 1, 0, 2, OTHER_SPACES.salt)
+    await storeChain(adapter, 1, 0, 2, OTHER_SPACES.model)
+    expect(await adapter.clear({ model: 'm', salt: 's' }, NEVER)).toBe(2)
+    expect(await lookupChain(adapter, 1, 0, 2)).toEqual([1, 1])
+    expect(await adapter.clear({ model: 'm' }, NEVER)).toBe(2)
+    expect(await adapter.clear({}, NEVER)).toBe(2)
+    expect(adapter.usage()).toMatchObject({ objects: 0, bytes: 0 })
+  })
+
+  it('makes room by the least recent leaf, never by a parent of what it holds', async () => {
+    const small = await open(4)
+    await storeChain(small, 1, 0, 2)
+    await storeChain(small, 2, 0, 2)
+    await loadChain(small, 1, 0, 2)
+    await storeChain(small, 3, 0, 1)
+    expect(await lookupChain(small, 2, 0, 2)).toEqual([1, 0])
+    expect(await lookupChain(small, 1, 0, 2)).toEqual([1, 1])
+    expect(small.usage()).toMatchObject({ objects: 4, bytes: 4 * subject.objectBytes, evictedObjects: 1 })
+  })
+
+  it('is full for the tail of a chain that is longer than its capacity', async () => {
+    const small = await open(3)
+    const outcomes = await storeChain(small, 1, 0, 5)
+    expect(outcomes).toEqual([OUTCOME_OK, OUTCOME_OK, OUTCOME_OK, OUTCOME_FULL, OUTCOME_FULL])
+    expect(await lookupChain(small, 1, 0, 5)).toEqual([1, 1, 1, 0, 0])
+  })
+
+  it('is full for an object larger than its capacity, and evicts nothing for it', async () => {
+    const small = await open(2)
+    await storeChain(small, 1, 0, 2)
+    expect(await storeChain(small, 2, 0, 1, { ...SPACE, shardBytes: 20_000 })).toEqual([OUTCOME_FULL])
+    expect(await lookupChain(small, 1, 0, 2)).toEqual([1, 1])
+  })
+
+  it('refreshes nothing by a lookup', async () => {
+    const small = await open(2)
+    await storeChain(small, 1, 0, 1)
+    await storeChain(small, 2, 0, 1)
+    await lookupChain(small, 1, 0, 1)
+    await storeChain(small, 3, 0, 1)
+    expect(await lookupChain(small, 1, 0, 1)).toEqual([0])
+  })
+
+  it('tries nothing when the batch was given up before', async () => {
+    const batch = chainBatch(SPACE, 1, 0, 1)
+    const gone = AbortSignal.abort()
+    await expect(adapter.store(batch, payloads(1, 0, 1), new Uint8Array(1), gone)).rejects.toMatchObject({
+      code: 'L2_TIMEOUT',
+    })
+    await expect(adapter.load(batch, blanks(1), new Uint8Array(1), gone)).rejects.toMatchObject({ code: 'L2_TIMEOUT' })
+    expect(await lookupChain(adapter, 1, 0, 1)).toEqual([0])
+  })
+
+  it('rejects calls when closed', async () => {
+    await adapter.close()
+    await expect(lookupChain(adapter, 1, 0, 1)).rejects.toMatchObject({ code: 'L2_UNAVAILABLE' })
+    await expect(storeChain(adapter, 1, 0, 1)).rejects.toMatchObject({ code: 'L2_UNAVAILABLE' })
+  })
+
+  // Oracle: a set of what was stored and not removed; without a capacity nothing else may vanish.
+  it.each([1, 2])('holds what a set holds (seed %i)', async (seed) => {
+    const next = random(seed)
+    const held = new Set<string>()
+    const names = (chain: number, from: number, to: number) =>
+      Array.from({ length: to - from }, (_, at) => `${chain}:${from + at}`)
+    for (let step = 0; step < 120; step += 1) {
+      const chain = next(4)
+      const from = next(6)
+      const to = from + 1 + next(4)
+      const action = next(8)
+      if (action < 4) {
+        await storeChain(adapter, chain, from, to)
+        for (const name of names(chain, from, to)) held.add(name)
+      } else if (action < 5) {
+        await adapter.remove(chainBatch(SPACE, chain, from, to), NEVER)
+        for (const name of names(chain, from, to)) held.delete(name)
+      }
+      const outcomes = await loadChain(adapter, chain, from, to)
+      expect(outcomes.map((outcome) => outcome === OUTCOME_OK)).toEqual(
+        names(chain, from, to).map((name) => held.has(name)),
+      )
+      expect(adapter.usage()).toMatchObject({ objects: held.size, bytes: held.size * subject.objectBytes })
+    }
+  })
+})
