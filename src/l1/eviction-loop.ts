@@ -1,0 +1,106 @@
+import type { Clock } from '../core/clock.ts'
+import type { CounterTable } from '../core/counters.ts'
+import { SupervisedLoop } from '../core/supervised-loop.ts'
+import type { L1Cache } from './l1-cache.ts'
+import type { L1Field } from './l1-recorder.ts'
+
+/** Chunks evicted at most before the thread is yielded. */
+const SLICE_CHUNKS_MAX = 256
+/** The same, as a share of the chunks the index can hold. */
+const SLICE_RATIO = 0.01
+
+export interface EvictionLoopParts {
+  readonly cache: L1Cache
+  readonly totals: CounterTable<L1Field>
+  readonly clock: Clock
+  readonly onError: (loop: string, error: unknown) => void
+  readonly onBeat: (nowMs: number) => void
+}
+
+/**
+ * The background trim of L1: every interval, and as soon as it is woken by pressure, it looks at the fill level. At or
+ * over the high watermark it evicts down to the low one, to the byte, in slices of at most 256 chunks or 1 % of the
+ * index, with the thread yielded in between. Reservations do not wait for it: they evict on demand.
+ *
+ *            interval, wake                  usage < high
+ *   waiting ----------------> tick counted ----------------------------------> waiting
+ *                                 | usage >= high: triggered counted              ^
+ *                                 v                                               |
+ *                             slice --- low reached, or nothing can leave --------+
+ *                             ^    | more to do
+ *                             +----+ schedule(0)
+ */
+export class EvictionLoop {
+  readonly #cache: L1Cache
+  readonly #clock: Clock
+  readonly #cells: Float64Array
+  readonly #ticks: number
+  readonly #triggered: number
+  readonly #highBytes: number
+  readonly #lowBytes: number
+  readonly #sliceChunks: number
+  readonly #loop: SupervisedLoop
+  readonly #onError: EvictionLoopParts['onError']
+  #isTrimming = false
+  #isRunning = false
+
+  constructor(parts: EvictionLoopParts) {
+    const { capacityBytes, evictionHighRatio, evictionLowRatio, evictionIntervalMs, indexCapacityChunks } =
+      parts.cache.options
+    this.#cache = parts.cache
+    this.#clock = parts.clock
+    this.#onError = parts.onError
+    this.#cells = parts.totals.values
+    this.#ticks = parts.totals.column('loopTicks')
+    this.#triggered = parts.totals.column('loopTriggered')
+    this.#highBytes = evictionHighRatio * capacityBytes
+    this.#lowBytes = Math.min(evictionLowRatio, evictionHighRatio) * capacityBytes
+    this.#sliceChunks = Math.max(1, Math.min(SLICE_CHUNKS_MAX, Math.floor(indexCapacityChunks * SLICE_RATIO)))
+    this.#loop = new SupervisedLoop({
+      name: 'eviction',
+      intervalMs: evictionIntervalMs,
+      clock: parts.clock,
+      cycle: () => this.#cycle(),
+      onError: parts.onError,
+      onBeat: parts.onBeat,
+    })
+  }
+
+  start(): void {
+    this.#isRunning = true
+    this.#loop.start()
+  }
+
+  stop(): void {
+    this.#isRunning = false
+    this.#loop.stop()
+  }
+
+  /** Told of pressure. Costs next to nothing below the high watermark. */
+  wake(): void {
+    if (!this.#isTrimming && this.#cache.usageBytes >= this.#highBytes) this.#loop.wake()
+  }
+
+  #cycle(): void {
+    this.#cells[this.#ticks] = this.#cells[this.#ticks]! + 1
+    if (this.#isTrimming || this.#cache.usageBytes < this.#highBytes) return
+    this.#cells[this.#triggered] = this.#cells[this.#triggered]! + 1
+    this.#isTrimming = true
+    this.#slice()
+  }
+
+  #slice(): void {
+    if (!this.#isRunning) {
+      this.#isTrimming = false
+      return
+    }
+    try {
+      const evicted = this.#cache.evictTo(this.#lowBytes, this.#sliceChunks)
+      this.#isTrimming = evicted === this.#sliceChunks && this.#cache.usageBytes > this.#lowBytes
+    } catch (error) {
+      this.#isTrimming = false
+      this.#onError('eviction', error)
+    }
+    if (this.#isTrimming) this.#clock.schedule(0, () => this.#slice())
+  }
+}
