@@ -32,7 +32,7 @@ export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   'hash-wasm': ['core'],
   koffi: ['native'],
   'lru-cache': ['activities', 'engine', 'metrics', 'server', 'tokenizer'],
-  pino: ['app'],
+  pino: ['app', 'server/http'],
   'prom-client': ['metrics', 'server/metrics'],
   typebox: ['server/http', 'config'],
   yaml: ['config'],
@@ -48,7 +48,7 @@ const BUILTIN_HOMES: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Entry of the thread that holds the index and the leases, and what may never run on it. */
-export const DATA_THREAD_ENTRIES: readonly string[] = ['src/app/compose.ts']
+export const DATA_THREAD_ENTRIES: readonly string[] = ['src/cli/serve.ts', 'src/app/compose.ts']
 const OFF_THE_DATA_THREAD = ['node:sqlite', 'fastify', '@fastify/', 'tokenizers', 'redis', 'undici']
 
 /** Globals that only some places may use: time, chance and the environment come in by parameter. */
@@ -58,9 +58,10 @@ const GLOBALS: readonly { readonly name: string; readonly form: RegExp; readonly
   {
     name: 'the machine clock',
     form: /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b|\bprocess\.hrtime\b/g,
-    homes: ['core/clock.ts'],
+    // A lock file's age is told by the clock that stamped it.
+    homes: ['core/clock.ts', 'server/http/token-file.ts'],
   },
-  { name: 'timers', form: /\b(?:setTimeout|setInterval)\b/g, homes: ['core/clock.ts'] },
+  { name: 'timers', form: /(?<![.\w])(?:setTimeout|setInterval)\b/g, homes: ['core/clock.ts'] },
 ]
 
 interface ScannedFile {
@@ -78,6 +79,7 @@ export function layerViolations(files: readonly TreeFile[]): string[] {
     ...scanned.flatMap((file) => file.imports.flatMap((one) => importViolations(file, one))),
     ...scanned.flatMap(globalViolations),
     ...missingTargets(scanned),
+    ...scanned.flatMap(unbuiltWorkers),
   ]
 }
 
@@ -160,6 +162,13 @@ function missingTargets(scanned: readonly ScannedFile[]): string[] {
       .filter(({ specifier }) => specifier.startsWith('.') && specifier.endsWith('.ts'))
       .filter(({ specifier }) => !known.has(resolveIn(file.path, specifier)))
       .map(({ specifier, line }) => `src/${file.path}:${line} names ${specifier}, which does not exist`),
+  )
+}
+
+/** Worker entries that the compiler will not rewrite: a build would look for a `.ts` file. */
+function unbuiltWorkers(file: ScannedFile): string[] {
+  return [...file.source.code.matchAll(/\bnew\s+URL\s*\(\s*['"`][^'"`]*\.ts['"`]/g)].map(
+    (match) => `src/${file.path}:${lineOf(file.source.code, match.index)} names a .ts file by URL: use workerUrl`,
   )
 }
 

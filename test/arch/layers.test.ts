@@ -87,6 +87,7 @@ describe('the rules see a breach', () => {
       /only core and files named/,
     ],
     'a package away from home': [{ 'src/l1/a.ts': "import koffi from 'koffi'" }, /belongs in native/],
+    'a package by require': [{ 'src/l1/a.ts': "createRequire(import.meta.url)('koffi')" }, /belongs in native/],
     'a part of a package': [{ 'src/l1/a.ts': "import { a } from '@fastify/swagger/b'" }, /belongs in server\/http/],
     'an unknown package': [{ 'src/l1/a.ts': "import 'left-pad'" }, /no folder/],
     'files below the adapters': [
@@ -99,6 +100,10 @@ describe('the rules see a breach', () => {
     'the clock': [{ 'src/engine/a.ts': '\nconst now = Date.now()' }, /engine\/a\.ts:2 uses the machine clock/],
     'the clock inside a template': [{ 'src/engine/a.ts': 'const a = `at $' + '{Date.now()}`' }, /machine clock/],
     'a timer': [{ 'src/transfer/a.ts': 'setTimeout(() => {}, 1)' }, /uses timers/],
+    'a worker entry that no build would find': [
+      { 'src/l2/a.ts': "new URL('./b.ts', import.meta.url)", 'src/l2/b.ts': '' },
+      /use workerUrl/,
+    ],
     'a worker entry that is not there': [{ 'src/l2/a.ts': "new URL('./gone.ts', import.meta.url)" }, /does not exist/],
   }
   it.each(Object.entries(breaches))('%s', (_name, [files, expected]) => {
@@ -114,6 +119,7 @@ describe('the rules see a breach', () => {
       'src/config/b.ts': "import type { S } from '../server/options.ts'",
       'src/server/options.ts': '',
       'src/cli/a.ts': "import { open } from 'node:fs/promises'\nimport '../l1/a.ts'\nprocess.env.HOME",
+      'src/server/a.ts': 'server.setTimeout(1)',
       'src/native/a.ts': "import koffi from 'koffi'",
       'src/app/a.ts': "import manifest from '../../package.json' with { type: 'json' }",
     }

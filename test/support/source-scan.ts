@@ -122,6 +122,7 @@ const FORMS: readonly (readonly [RegExp, ImportKind])[] = [
   [/(?<!\btypeof\s*)\bimport\s*\(\s*(['"`])(.+?)\1/g, 'dynamic'],
   [/\btypeof\s+import\s*\(\s*(['"`])(.+?)\1/g, 'type'],
   [/\b(?:require|require\.resolve|import\.meta\.resolve)\s*\(\s*(['"`])(.+?)\1/g, 'dynamic'],
+  [/\bcreateRequire\s*\([^()]*\)\s*\(\s*(['"`])(.+?)\1/g, 'dynamic'],
   [/\bnew\s+URL\s*\(\s*(['"`])(.+?)\1\s*,\s*import\.meta\.url/g, 'worker'],
   [/\bworkerUrl\s*\(\s*import\.meta\.url\s*,\s*(['"`])(.+?)\1/g, 'worker'],
 ]
