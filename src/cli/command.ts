@@ -11,7 +11,7 @@ export interface OptionSpec {
   readonly value?: string
   /** May stand alone for true, and be turned off as `--no-NAME`. */
   readonly isSwitch?: boolean
-  /** May be given more than once. */
+  /** May be given more than once, or as words with commas between them. */
   readonly isRepeatable?: boolean
   readonly help: string
   /** Shown only; a command applies its own defaults. */
@@ -50,7 +50,7 @@ export interface CommandModule {
 export interface CommandCall {
   readonly spec: CommandSpec
   readonly positionals: readonly string[]
-  /** By option name; a switch is `true`. Options not given are absent. */
+  /** By option name; a switch is `true`, repeated values are joined by commas. Options not given are absent. */
   readonly options: Readonly<Record<string, string | true>>
   /** Everything behind the command's name, as typed. */
   readonly argv: readonly string[]

@@ -1,4 +1,5 @@
 import type { CommandSpec } from './command.ts'
+import { DATA_DIR_OPTION } from './data-dir-option.ts'
 import { replayOptions } from './replay-options.ts'
 import { serveOptions } from './serve-options.ts'
 
@@ -75,12 +76,50 @@ export const COMMANDS: readonly CommandSpec[] = [
     load: () => import('./print.ts'),
   },
   {
+    name: 'token create',
+    summary: 'Create a bearer token for the HTTP API.',
+    positionals: [],
+    options: [
+      {
+        name: 'scope',
+        value: 'NAME',
+        isRepeatable: true,
+        help: 'What the token may do; may be given again.',
+        choices: ['read', 'inference', 'admin'],
+      },
+      { name: 'name', value: 'TEXT', help: 'Whom or what it is for.' },
+      { name: 'ttl', value: 'TIME', help: 'Life of the token, such as 30d.', default: 'until revoked' },
+      DATA_DIR_OPTION,
+    ],
+    examples: [
+      ['kvtier token create --scope admin --name alice', 'Printed once; only a hash is kept'],
+      ['kvtier token create --scope read --ttl 1h --json', 'For a script'],
+    ],
+    load: () => import('./token.ts'),
+  },
+  {
+    name: 'token list',
+    summary: 'List the tokens of a data directory.',
+    positionals: [],
+    options: [DATA_DIR_OPTION],
+    examples: [],
+    load: () => import('./token.ts'),
+  },
+  {
+    name: 'token revoke',
+    summary: 'End a token.',
+    positionals: [{ name: 'ID', help: 'The id that create and list show.' }],
+    options: [DATA_DIR_OPTION],
+    examples: [],
+    load: () => import('./token.ts'),
+  },
+  {
     name: 'status',
     summary: 'Show the state of a running engine.',
     positionals: [],
     options: [
       { name: 'url', value: 'URL', help: 'HTTP address of the engine.', default: 'the one in --data-dir' },
-      { name: 'data-dir', value: 'DIR', help: 'Data directory of the engine.', default: './kvtier-data' },
+      DATA_DIR_OPTION,
       { name: 'token-file', value: 'FILE', help: 'File that holds a bearer token.' },
     ],
     examples: [

@@ -46,21 +46,24 @@ export async function parseCommand(spec: CommandSpec, argv: readonly string[]): 
   const options: Record<string, string | true> = {}
   for (const option of specs) {
     const given = values.get(`--${option.name}`)
-    if (given !== undefined) setOption(options, option, given.at(-1)!)
+    if (given !== undefined) setOption(options, option, given)
   }
   checkPositionals(spec, positionals)
   return { spec, options, positionals, argv, isJson: options.json === true }
 }
 
-function setOption(options: Record<string, string | true>, option: OptionSpec, value: string): void {
+function setOption(options: Record<string, string | true>, option: OptionSpec, given: readonly string[]): void {
+  const value = given.join(',') // more than one only for repeatable options
   const flag = `--${option.name}`
   if (option.value === undefined) {
     if (value !== 'true' && value !== 'false') throw usageError(`${flag} takes no value, but got "${value}"`, flag)
     if (value === 'true') options[option.name] = true
     return
   }
-  if (option.choices !== undefined && !option.choices.includes(value)) {
-    throw usageError(`${flag} is "${value}"; write one of: ${option.choices.join(', ')}`, flag)
+  const words = option.isRepeatable === true ? value.split(',') : [value]
+  const wrong = words.find((word) => option.choices?.includes(word) === false)
+  if (option.choices !== undefined && wrong !== undefined) {
+    throw usageError(`${flag} is "${wrong}"; write one of: ${option.choices.join(', ')}`, flag)
   }
   options[option.name] = value
 }

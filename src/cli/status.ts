@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CacheError } from '../core/errors.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
+import { dataDirOf } from './data-dir-option.ts'
 import { usageError } from './report-error.ts'
 import { textTable } from './table.ts'
 
@@ -21,7 +22,7 @@ function baseUrl(call: CommandCall): URL {
     if (given !== true && URL.canParse(given) && /^https?:$/.test(new URL(given).protocol)) return new URL(given)
     throw usageError(`--url is "${given}"; write an address such as http://127.0.0.1:8080`, '--url')
   }
-  const dataDir = String(call.options['data-dir'] ?? './kvtier-data')
+  const dataDir = dataDirOf(call)
   const path = join(dataDir, 'addresses.json')
   let addresses: { http?: string }
   try {
