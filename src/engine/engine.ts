@@ -69,6 +69,7 @@ export class Engine {
   readonly #clock: Clock
   readonly #pending = new Map<Lookup, PrefetchTicket>()
   readonly #committed = new ChunkRefs()
+  readonly #hash = new Uint32Array(HASH_WORDS)
   readonly #columns: ReturnType<typeof tenantColumns>
   #askedChunks = 0
 
@@ -163,6 +164,13 @@ export class Engine {
     if (from < l1To) shards += this.l1.served(residentLease, from, Math.min(to, l1To))
     if (to > l1To && loadedTo > l1To)
       shards += this.l1.served(loadedLease, Math.max(from, l1To), Math.min(to, loadedTo))
+    if (shards > 0) this.#add(this.l1.spaces.spec(space).tenant, this.#columns.loadedShards, shards)
+    return shards
+  }
+
+  /** As `served`, for a lease outside any lookup: one rank's shards of chunks [from, to) of the lease. */
+  servedLease(space: SpaceId, rank: number, lease: LeaseId, from: number, to: number): number {
+    const shards = this.l1.served(lease, from, to, rank)
     if (shards > 0) this.#add(this.l1.spaces.spec(space).tenant, this.#columns.loadedShards, shards)
     return shards
   }
@@ -307,8 +315,10 @@ export class Engine {
   #publishStored(space: SpaceId, committed: ChunkRefs): void {
     const { tenant } = this.l1.spaces.spec(space)
     const nowMs = this.#clock.nowMs()
+    const hash = this.#hash
     for (let at = committed.count - 1; at >= 0; at -= 1) {
-      this.cells.bus.publish(CHUNK_STORED, tenant, nowMs, this.l1.tagOf(committed.id[at]!))
+      this.l1.copyHash(committed.id[at]!, hash, 0)
+      this.cells.bus.publish(CHUNK_STORED, tenant, nowMs, hash[0]!, hash[1]!)
     }
   }
 

@@ -14,6 +14,7 @@ import { ReadLeases } from './read-leases.ts'
 import { Removal, type RemoveFilter } from './removal.ts'
 import { Reservations, type ReservePurpose } from './reservations.ts'
 import { type RemoveReason, Residency } from './residency.ts'
+import { ShardQueries } from './shard-queries.ts'
 import type { SlotList } from './slot-list.ts'
 import { verifyL1 } from './verify-l1.ts'
 
@@ -68,6 +69,7 @@ export interface L1Parts {
  */
 export class L1Cache {
   readonly spaces = new KeySpaces()
+  readonly queries: ShardQueries
   readonly #options: L1Options
   readonly #residency: Residency
   readonly #recorder: L1Recorder
@@ -106,6 +108,7 @@ export class L1Cache {
     const pinBytesMax = options.pinRatioMax * options.capacityBytes
     this.#readers = new ReadLeases(this.#residency, this.#leases, scratch, parts.tenants, pinBytesMax)
     this.#removal = new Removal(this.#residency)
+    this.queries = new ShardQueries(this.#residency)
   }
 
   get options(): L1Options {
@@ -115,6 +118,11 @@ export class L1Cache {
   /** Bytes of resident, reserved, quarantined and removed-but-leased slots. */
   get usageBytes(): number {
     return this.#recorder.usageBytes
+  }
+
+  /** Leases that are open or await their fence. */
+  get openLeases(): number {
+    return this.#leases.openCount
   }
 
   /** Bytes of the index's typed arrays, those of the arena aside. */
@@ -236,6 +244,12 @@ export class L1Cache {
     if (slot === NO_SLOT || this.#leases.kind[slot] !== EXPIRED_WRITE) return false
     this.#reservations.fence(slot)
     return true
+  }
+
+  /** Sets the slots of a write lease aside, as if it had expired: their writer may still write. See `fence`. */
+  quarantine(lease: LeaseId): void {
+    const slot = this.#find(lease)
+    if (slot !== NO_SLOT && this.#leases.kind[slot] === WRITE) this.#reservations.quarantine(slot)
   }
 
   /** Ends a read, internal or pin lease. False when it is unknown or expired. */

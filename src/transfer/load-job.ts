@@ -118,7 +118,17 @@ export class LoadJob {
       const adapter = holders[start]!
       const grants = new SlotList()
       const absent = this.#absentShards(rank, from + start, from + end)
-      const lease = l1.reserve(space, rank, chain, from + start, from + end, owner, Number.POSITIVE_INFINITY, 'load', grants)
+      const lease = l1.reserve(
+        space,
+        rank,
+        chain,
+        from + start,
+        from + end,
+        owner,
+        Number.POSITIVE_INFINITY,
+        'load',
+        grants,
+      )
       if (lease !== NO_LEASE) into.push({ adapter, rank, lease, grants })
       if (grants.count < absent) {
         adapters.countL1Oom(adapter, this.#spec.tenant, absent - grants.count)
@@ -138,7 +148,7 @@ export class LoadJob {
 
   /** Chunks of [from, to) of which this rank's shard is neither readable nor being written. */
   #absentShards(rank: number, from: number, to: number): number {
-    return this.#parts.l1.absentShards(this.#request.space, rank, this.#request.chain, from, to)
+    return this.#parts.l1.queries.absent(this.#request.space, rank, this.#request.chain, from, to)
   }
 
   async #loadPart(part: Part): Promise<PartResult> {

@@ -1,6 +1,6 @@
 import { assert } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
-import { HASH_BYTES } from '../core/hash-chain.ts'
+import { HASH_WORDS } from '../core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
 import { SupervisedLoop } from '../core/supervised-loop.ts'
 import { ChunkRefs } from '../l1/chunk-refs.ts'
@@ -52,7 +52,14 @@ export class StoreController {
     this.#parts = parts
     const { clock, onBeat, onError, options } = parts
     const cycle = () => this.pump()
-    this.#loop = new SupervisedLoop({ name: 'store', intervalMs: options.storeIntervalMs, clock, cycle, onBeat, onError })
+    this.#loop = new SupervisedLoop({
+      name: 'store',
+      intervalMs: options.storeIntervalMs,
+      clock,
+      cycle,
+      onBeat,
+      onError,
+    })
   }
 
   start(): void {
@@ -149,20 +156,9 @@ export class StoreController {
     const { l1, adapters, view, onError } = this.#parts
     const spec = l1.spaces.spec(space)
     const bytes = held * spec.shardBytes
-    const batch: KeyBatch = {
-      space: keySpaceOf(spec, rank),
-      count: held,
-      hashes: new Uint8Array(held * HASH_BYTES),
-      parents: new Uint8Array(held * HASH_BYTES),
-    }
-    let key = 0
-    for (let at = 0; at < present.length; at += 1) {
-      if (present[at] === 0) continue
-      l1.readKey(this.#refs.id[at]!, batch.hashes, batch.parents, key * HASH_BYTES)
-      key += 1
-    }
+    const batch = this.#keysOf(space, rank, present, held)
     this.#slots.clear()
-    l1.slots(lease, rank, 0, held, this.#slots)
+    l1.slots(lease, rank, 0, present.length, this.#slots)
     assert(this.#slots.count === held, 'a leased shard without a slot')
     const sources = Array.from({ length: held }, (_, at) => view(this.#slots.offset[at]!, this.#slots.length[at]!))
     const isTaken = lane.budget.tryAcquire(bytes)
@@ -180,6 +176,26 @@ export class StoreController {
       .then((result) => result.quiesced)
       .catch((error: unknown) => onError('store', error))
       .finally(settle)
+  }
+
+  #keysOf(space: SpaceId, rank: number, present: Uint8Array, held: number): KeyBatch {
+    const { l1 } = this.#parts
+    const hashes = new Uint32Array(held * HASH_WORDS)
+    const parents = new Uint32Array(held * HASH_WORDS)
+    let word = 0
+    for (let at = 0; at < present.length; at += 1) {
+      if (present[at] === 0) continue
+      l1.copyHash(this.#refs.id[at]!, hashes, word)
+      l1.copyParentHash(this.#refs.id[at]!, parents, word)
+      word += HASH_WORDS
+    }
+    const keySpace = keySpaceOf(l1.spaces.spec(space), rank)
+    return {
+      space: keySpace,
+      count: held,
+      hashes: new Uint8Array(hashes.buffer),
+      parents: new Uint8Array(parents.buffer),
+    }
   }
 
   #discard(lane: Lane, count: number): void {

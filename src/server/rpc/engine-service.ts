@@ -105,7 +105,8 @@ export class EngineService implements EnginePort {
   async statShard(shard: ShardRef): Promise<{ status: 'hit'; length: number } | { status: 'miss' }> {
     const { l1 } = this.#parts.engine
     const space = l1.spaces.find(shard.model, shard.salt, shard.ranks)
-    if (space === -1 || !l1.isShardReadable(space, shard.rank, HashChain.of(shard.hash), 0)) return { status: 'miss' }
+    if (space === -1 || !l1.queries.isReadable(space, shard.rank, HashChain.of(shard.hash), 0))
+      return { status: 'miss' }
     return { status: 'hit', length: l1.spaces.spec(space).shardBytes }
   }
 
@@ -118,7 +119,9 @@ export class EngineService implements EnginePort {
     const lease = engine.l1.lease(space, chain, 0, 1, 'read', engine.sessions.nextOwner(), leaseTtlMs)
     this.#slots.clear()
     if (lease === NO_LEASE || !engine.l1.slots(lease, shard.rank, 0, 1, this.#slots)) return { status: 'miss' }
-    return this.#granted(this.#held.add({ kind: 'read', space, lease, expiresMs: clock.nowMs() + leaseTtlMs }))
+    return this.#granted(
+      this.#held.add({ kind: 'read', space, rank: shard.rank, lease, expiresMs: clock.nowMs() + leaseTtlMs }),
+    )
   }
 
   async served(leaseId: string): Promise<boolean> {
@@ -126,7 +129,7 @@ export class EngineService implements EnginePort {
     if (held === undefined || held.kind === 'write') return false
     const { engine } = this.#parts
     if (held.kind === 'lookup') engine.served(held.lookup, 0, held.lookup.hitChunks)
-    else engine.servedLease(held.space, held.lease, 0, 1)
+    else engine.servedLease(held.space, held.rank, held.lease, 0, 1)
     this.#end(held)
     return true
   }
@@ -139,9 +142,9 @@ export class EngineService implements EnginePort {
     const isFirst = parent === null
     const chain = HashChain.of(isFirst ? shard.hash : Buffer.concat([parent, shard.hash]))
     const index = chain.count - 1
-    if (l1.isShardReadable(space, shard.rank, chain, index)) return { status: 'present' }
-    if (!isFirst && !l1.isShardReadable(space, shard.rank, chain, 0)) return { status: 'no_parent' }
-    if (l1.absentShards(space, shard.rank, chain, index, index + 1) === 0) return { status: 'busy' }
+    if (l1.queries.isReadable(space, shard.rank, chain, index)) return { status: 'present' }
+    if (!isFirst && !l1.queries.isReadable(space, shard.rank, chain, 0)) return { status: 'no_parent' }
+    if (l1.queries.absent(space, shard.rank, chain, index, index + 1) === 0) return { status: 'busy' }
     this.#slots.clear()
     const owner = engine.sessions.nextOwner()
     const lease = engine.reserve(space, shard.rank, chain, index, index + 1, owner, this.#slots)

@@ -5,7 +5,13 @@ import type { Lookup } from '../../engine/lookup.ts'
 /** What a client of the HTTP API holds under one opaque id. */
 export type Held =
   | { readonly kind: 'lookup'; readonly lookup: Lookup; expiresMs: number }
-  | { readonly kind: 'read'; readonly space: SpaceId; readonly lease: LeaseId; expiresMs: number }
+  | {
+      readonly kind: 'read'
+      readonly space: SpaceId
+      readonly rank: number
+      readonly lease: LeaseId
+      expiresMs: number
+    }
   | {
       readonly kind: 'write'
       readonly space: SpaceId

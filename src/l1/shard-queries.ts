@@ -1,0 +1,40 @@
+import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
+import type { SpaceId } from '../core/ids.ts'
+import { CHUNK_WORDS, FIRST_SHARD, NO_CHUNK } from './chunk-table.ts'
+import type { Residency } from './residency.ts'
+import { NEXT_SHARD, NO_SHARD, RANK_MASK, RANK_STATE, READABLE, SHARD_WORDS } from './shard-table.ts'
+
+/** Questions about single shards. They touch, lease and count nothing. */
+export class ShardQueries {
+  readonly #residency: Residency
+
+  constructor(residency: Residency) {
+    this.#residency = residency
+  }
+
+  /** Whether the shard of `rank` of chunk `index` can be read, whatever the other ranks have. */
+  isReadable(space: SpaceId, rank: number, chain: HashChain, index: number): boolean {
+    const shard = this.#find(space, rank, chain, index)
+    return shard !== NO_SHARD && this.#residency.shards.stateOf(shard) === READABLE
+  }
+
+  /** Chunks of [from, to) whose shard of `rank` is neither readable nor being written. */
+  absent(space: SpaceId, rank: number, chain: HashChain, from: number, to: number): number {
+    let absent = 0
+    for (let index = from; index < to; index += 1) {
+      if (this.#find(space, rank, chain, index) === NO_SHARD) absent += 1
+    }
+    return absent
+  }
+
+  #find(space: SpaceId, rank: number, chain: HashChain, index: number): number {
+    const { table, shards } = this.#residency
+    const id = this.#residency.findLive(space, chain.words, index * HASH_WORDS)
+    if (id === NO_CHUNK) return NO_SHARD
+    let shard = table.words[id * CHUNK_WORDS + FIRST_SHARD]!
+    while (shard !== NO_SHARD && (shards.words[shard * SHARD_WORDS + RANK_STATE]! & RANK_MASK) !== rank) {
+      shard = shards.words[shard * SHARD_WORDS + NEXT_SHARD]!
+    }
+    return shard
+  }
+}
