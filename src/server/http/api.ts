@@ -1,0 +1,59 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  FastifyRequest,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from 'fastify'
+import type { ActivityDraft } from '../../activities/activity.ts'
+import type { ActivityStore } from '../../activities/activity-store.ts'
+import type { Clock } from '../../core/clock.ts'
+import { CacheError } from '../../core/errors.ts'
+import { actorOf } from './auth.ts'
+import type { EnginePort, ModelLayout } from './engine-port.ts'
+import { badRequest } from './schemas.ts'
+
+/** The fastify instance of the API: its schemas are TypeBox, so handlers are typed by them. */
+export type Api = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression,
+  RawReplyDefaultExpression,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>
+
+/** What the routes work with. */
+export interface ApiParts {
+  readonly engine: EnginePort
+  /** The whole arena, shared with the data thread. */
+  readonly arena: Uint8Array
+  readonly activities: ActivityStore
+  readonly clock: Clock
+}
+
+/** Writes an administrative act to the audit trail, in the name of the request's caller. */
+export function recordAct(parts: ApiParts, request: FastifyRequest, act: Omit<ActivityDraft, 'actor'>): void {
+  const metadata = { ...act.metadata, requestId: request.id }
+  parts.activities.append({ ...act, actor: actorOf(request), metadata })
+}
+
+/**
+ * The layout under which a model is registered; undefined when it is not.
+ *
+ * @throws CacheError BAD_REQUEST when `ranks` is needed to tell several apart.
+ */
+export async function layoutOf(engine: EnginePort, model: string, ranks?: number): Promise<ModelLayout | undefined> {
+  const match = await engine.findModel(model, ranks)
+  if (match.status === 'found') return match.layout
+  if (match.status === 'unknown') return undefined
+  throw badRequest('ranks', `the model is registered with several world sizes (${match.ranks.join(', ')}): send ranks`)
+}
+
+/** The error of a request that needs a registered model. */
+export function unregistered(model: string, ranks?: number): CacheError {
+  const which = ranks === undefined ? '' : ` with ${ranks} ranks`
+  const message = `model "${model}" is not registered${which}: POST /v1/models with its chunk_bytes, ranks and layout`
+  return new CacheError('MODEL_UNKNOWN', message, { field: 'model' })
+}

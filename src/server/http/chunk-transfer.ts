@@ -1,0 +1,128 @@
+import { Readable } from 'node:stream'
+import type { Clock } from '../../core/clock.ts'
+import { CacheError } from '../../core/errors.ts'
+import type { EnginePort, SlotLease } from './engine-port.ts'
+
+/** Bytes of a response that are handed to the socket at a time. The event loop runs in between. */
+const PIECE_BYTES = 256 * 1024
+
+/** What moves chunk bytes between a client and the arena. */
+export interface TransferParts {
+  readonly engine: EnginePort
+  /** The whole arena; slots are offsets into it. */
+  readonly arena: Uint8Array
+  readonly clock: Clock
+}
+
+/** A lease with the time at which it must be renewed: half its life is left then, so no piece runs past its end. */
+class RenewedLease {
+  readonly #parts: TransferParts
+  readonly #lease: SlotLease
+  #renewAtMs: number
+
+  constructor(parts: TransferParts, lease: SlotLease) {
+    this.#parts = parts
+    this.#lease = lease
+    this.#renewAtMs = parts.clock.nowMs() + lease.ttlMs / 2
+  }
+
+  /** True when the slot may be touched now, in this turn of the event loop. */
+  get isFresh(): boolean {
+    return this.#parts.clock.nowMs() < this.#renewAtMs
+  }
+
+  /** @throws CacheError LEASE_EXPIRED */
+  async renew(): Promise<void> {
+    const askedMs = this.#parts.clock.nowMs()
+    if (!(await this.#parts.engine.renewLease(this.#lease.leaseId))) throw expired()
+    this.#renewAtMs = askedMs + this.#lease.ttlMs / 2
+    if (!this.isFresh) throw expired()
+  }
+}
+
+/**
+ * The bytes of a leased slot as a response body. It owns the lease: whole or cut short, the lease ends with the stream.
+ * Pieces are copied out while the lease is fresh, because a socket may send them long after.
+ */
+export class SlotReader extends Readable {
+  readonly #parts: TransferParts
+  readonly #lease: SlotLease
+  readonly #renewed: RenewedLease
+  #sentBytes = 0
+
+  constructor(parts: TransferParts, lease: SlotLease) {
+    super({ highWaterMark: PIECE_BYTES })
+    this.#parts = parts
+    this.#lease = lease
+    this.#renewed = new RenewedLease(parts, lease)
+  }
+
+  override _read(): void {
+    // Awaiting a drained socket does not yield to other clients; a turn of the loop for each piece does.
+    setImmediate(() => {
+      if (!this.destroyed) this.#sendPiece().catch((error: Error) => this.destroy(error))
+    })
+  }
+
+  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+    const { engine } = this.#parts
+    const { leaseId } = this.#lease
+    const isWhole = error === null && this.#sentBytes === this.#lease.length && this.readableEnded
+    const ended = isWhole ? engine.served(leaseId) : engine.releaseLease(leaseId)
+    ended.then(
+      () => callback(error),
+      () => callback(error), // the engine is gone, and the lease with it
+    )
+  }
+
+  async #sendPiece(): Promise<void> {
+    const { offset, length } = this.#lease
+    if (this.#sentBytes === length) {
+      this.push(null)
+      return
+    }
+    if (!this.#renewed.isFresh) await this.#renewed.renew()
+    const end = Math.min(length, this.#sentBytes + PIECE_BYTES)
+    const piece = Buffer.from(this.#parts.arena.subarray(offset + this.#sentBytes, offset + end))
+    this.#sentBytes = end
+    this.push(piece)
+  }
+}
+
+/**
+ * Copies a request body into a reserved slot. The caller commits, or aborts after an error.
+ *
+ * @throws CacheError PAYLOAD_TOO_LARGE or BAD_REQUEST when the body is not exactly as long as the slot, LEASE_EXPIRED.
+ */
+export async function receiveSlot(
+  parts: TransferParts,
+  lease: SlotLease,
+  body: AsyncIterable<Uint8Array>,
+): Promise<void> {
+  const renewed = new RenewedLease(parts, lease)
+  const slot = parts.arena.subarray(lease.offset, lease.offset + lease.length)
+  let receivedBytes = 0
+  for await (const piece of body) {
+    checkBodyLength(lease.length, receivedBytes + piece.length, false)
+    if (!renewed.isFresh) await renewed.renew()
+    slot.set(piece, receivedBytes)
+    receivedBytes += piece.length
+  }
+  checkBodyLength(lease.length, receivedBytes, true)
+}
+
+/** @throws CacheError PAYLOAD_TOO_LARGE, or BAD_REQUEST when `isAll` and bytes are missing. */
+export function checkBodyLength(shardBytes: number, bodyBytes: number, isAll: boolean): void {
+  if (bodyBytes > shardBytes) {
+    const message = `the body is longer than a shard of this model, which has ${shardBytes} bytes`
+    throw new CacheError('PAYLOAD_TOO_LARGE', message, { field: 'body' })
+  }
+  if (isAll && bodyBytes < shardBytes) {
+    const message = `the body has ${bodyBytes} bytes; a shard of this model has ${shardBytes}`
+    throw new CacheError('BAD_REQUEST', message, { field: 'body' })
+  }
+}
+
+function expired(): CacheError {
+  return new CacheError('LEASE_EXPIRED', 'the lease ended while the bytes were moving; try again')
+}

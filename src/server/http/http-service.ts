@@ -1,0 +1,223 @@
+import type { Socket } from 'node:net'
+import swagger from '@fastify/swagger'
+import Fastify, { type FastifyReply, type FastifyRequest, LogController, type RouteOptions } from 'fastify'
+import type { Logger } from 'pino'
+import { CacheError } from '../../core/errors.ts'
+import type { HttpOptions } from '../options.ts'
+import type { Api, ApiParts } from './api.ts'
+import { Gatekeeper, type RouteScope } from './auth.ts'
+import { HttpError, mapError } from './error-mapper.ts'
+import { readQueryNumbers } from './query-numbers.ts'
+import { activityRoutes } from './routes/activity-routes.ts'
+import { adminRoutes } from './routes/admin-routes.ts'
+import { chunkRoutes } from './routes/chunk-routes.ts'
+import { healthRoutes } from './routes/health-routes.ts'
+import { lookupRoutes } from './routes/lookup-routes.ts'
+import { modelRoutes } from './routes/model-routes.ts'
+import { errorAnswers, JSON_BODY_MAX, NoQuery } from './schemas.ts'
+import type { TokenStore } from './token-store.ts'
+
+export interface HttpServiceParts extends ApiParts {
+  readonly options: HttpOptions
+  readonly tokens: TokenStore
+  readonly logger: Logger
+  readonly version: string
+  /** A new unique id for a request that carries none. */
+  readonly newId: () => string
+}
+
+/** One route as it was registered. */
+export interface RouteRow {
+  readonly method: string
+  readonly url: string
+  readonly scope: RouteScope
+}
+
+/** The HTTP API. Runs on the service thread; asks the engine through `EnginePort`. */
+export class HttpService {
+  /** Every route, in order of registration. */
+  readonly routes: readonly RouteRow[]
+  /** For tests: requests without a socket. */
+  readonly api: Api
+  readonly #options: HttpOptions
+  readonly #gate: Gatekeeper
+
+  private constructor(api: Api, routes: readonly RouteRow[], gate: Gatekeeper, options: HttpOptions) {
+    this.api = api
+    this.routes = routes
+    this.#gate = gate
+    this.#options = options
+  }
+
+  /** Builds the API. @throws CacheError CONFIG_INVALID when it would be open to others without a token. */
+  static async create(parts: HttpServiceParts): Promise<HttpService> {
+    const { options, tokens } = parts
+    const allowedHosts = options.allowedHosts.map((host) => host.toLowerCase())
+    const gate = new Gatekeeper({ bindHost: options.host, allowedHosts }, tokens)
+    gate.checkBind()
+    const api = createApi(parts)
+    const routes: RouteRow[] = []
+    api.addHook('onRoute', (route) => addRows(routes, route))
+    api.addHook('onRequest', async (request, reply) => {
+      reply.header('x-request-id', request.id)
+      gate.check(request, reply)
+    })
+    api.addHook('preValidation', readQueryNumbers)
+    api.addHook('onResponse', async (request, reply) => logResponse(request, reply))
+    api.setErrorHandler((error, request, reply) => sendError(error, request, reply))
+    api.setNotFoundHandler((request, reply) => sendError(notFound(routes, request, reply), request, reply))
+    await addRoutes(api, parts)
+    await api.ready()
+    return new HttpService(api, routes, gate, options)
+  }
+
+  /** Binds. @returns the address in use, as `host:port`. @throws CacheError PORT_TAKEN, CONFIG_INVALID */
+  async listen(): Promise<string> {
+    const { host, port } = this.#options
+    this.#gate.checkBind()
+    try {
+      await this.api.listen({ host, port })
+    } catch (error) {
+      throw bindError(host, port, error)
+    }
+    const address = this.api.server.address()
+    const used = typeof address === 'object' && address !== null ? address : { address: host, port, family: 'IPv4' }
+    return used.family === 'IPv6' ? `[${used.address}]:${used.port}` : `${used.address}:${used.port}`
+  }
+
+  /** Answers what is under way, takes nothing new. */
+  close(): Promise<void> {
+    return this.api.close()
+  }
+}
+
+function createApi({ options, logger, newId }: HttpServiceParts): Api {
+  const api = Fastify({
+    loggerInstance: logger,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'requestId' }),
+    bodyLimit: JSON_BODY_MAX,
+    requestTimeout: options.requestTimeoutMs,
+    connectionTimeout: options.requestTimeoutMs,
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: 256 },
+    requestIdHeader: false,
+    genReqId: (request) => requestIdOf(request.headers['x-request-id'], newId),
+    // Nothing is guessed and nothing is dropped: what the schema does not name is an error.
+    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false } },
+    frameworkErrors: (error, request, reply) => sendError(error, request, reply),
+    clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket, newId),
+  })
+  api.removeContentTypeParser('text/plain')
+  api.server.maxConnections = options.connectionsMax
+  api.server.headersTimeout = Math.min(options.requestTimeoutMs, 20_000)
+  api.decorateRequest('holder', null)
+  api.decorateRequest('int64s')
+  return api as unknown as Api
+}
+
+async function addRoutes(api: Api, parts: HttpServiceParts): Promise<void> {
+  await api.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'kvtier',
+        version: parts.version,
+        description: 'Tiered KV cache. Every error has one shape; every route names the scope of its token.',
+      },
+      components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } },
+    },
+    transform: ({ schema, url, route }) => {
+      const scope = route.config?.scope ?? 'public'
+      const security = scope === 'public' ? [] : [{ bearer: [scope] }]
+      return { schema: { ...schema, security }, url }
+    },
+  })
+  lookupRoutes(api, parts)
+  modelRoutes(api, parts)
+  chunkRoutes(api, parts)
+  adminRoutes(api, parts)
+  activityRoutes(api, parts)
+  healthRoutes(api, parts)
+  const document = { summary: 'This document', querystring: NoQuery, response: { ...errorAnswers } }
+  api.get('/openapi.json', { schema: document, config: { scope: 'public' } }, async (_request, reply) => {
+    return reply.header('content-type', 'application/json; charset=utf-8').send(JSON.stringify(api.swagger()) as never)
+  })
+}
+
+function addRows(routes: RouteRow[], route: RouteOptions): void {
+  const { scope } = route.config ?? {}
+  const methods = Array.isArray(route.method) ? route.method : [route.method]
+  if (scope === undefined) throw new TypeError(`${methods.join(',')} ${route.url} declares no scope`)
+  for (const method of methods) routes.push({ method, url: route.url, scope })
+}
+
+function notFound(routes: readonly RouteRow[], request: FastifyRequest, reply: FastifyReply): Error {
+  const path = request.url.split('?', 1)[0]!
+  const allowed = routes.filter((route) => pathMatches(route.url, path)).map((route) => route.method)
+  if (allowed.length === 0) return new CacheError('NOT_FOUND', 'there is no such route; GET /openapi.json lists them')
+  const methods = [...new Set(allowed)].join(', ')
+  reply.header('allow', methods)
+  return new HttpError('METHOD_NOT_ALLOWED', `this path takes ${methods}`)
+}
+
+function pathMatches(pattern: string, path: string): boolean {
+  const wanted = pattern.split('/')
+  const given = path.split('/')
+  return wanted.length === given.length && wanted.every((part, at) => part.startsWith(':') || part === given[at])
+}
+
+function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  const { status, body, isRetryable } = mapError(error, request.id)
+  if (status >= 500) request.log.error({ err: error, route: request.routeOptions?.url }, 'failed')
+  if (isRetryable) reply.header('retry-after', '1')
+  // What is left of a body that was refused is not worth reading.
+  if (status === 413 || status === 415) reply.header('connection', 'close')
+  reply.removeHeader('content-length')
+  return reply.code(status).header('x-request-id', request.id).type('application/json; charset=utf-8').send(body)
+}
+
+function logResponse(request: FastifyRequest, reply: FastifyReply): void {
+  const { method, routeOptions } = request
+  request.log.debug({ method, route: routeOptions.url, status: reply.statusCode, ms: reply.elapsedTime }, 'served')
+}
+
+function requestIdOf(header: string | string[] | undefined, newId: () => string): string {
+  return typeof header === 'string' && /^[\w.:-]{1,128}$/.test(header) ? header : newId()
+}
+
+// What is no HTTP at all, or came too slowly: answered by hand, in the same shape.
+function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket, newId: () => string): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const { status, body } = mapError(brokenRequest(error.code), newId())
+  const text = JSON.stringify(body)
+  const head = `HTTP/1.1 ${status} Error\r\ncontent-type: application/json; charset=utf-8\r\nconnection: close\r\n`
+  socket.end(`${head}content-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`)
+}
+
+function brokenRequest(code: string | undefined): Error {
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    return new HttpError('REQUEST_TIMEOUT', 'the request took too long to arrive')
+  if (code === 'HPE_HEADER_OVERFLOW') return new HttpError('HEADERS_TOO_LARGE', 'the headers are over the limit')
+  return new CacheError('BAD_REQUEST', 'the request is not valid HTTP')
+}
+
+function bindError(host: string, port: number, error: unknown): unknown {
+  const { code } = error as NodeJS.ErrnoException
+  const detail = { field: '--http-port' }
+  if (code === 'EADDRINUSE') {
+    const message = `--http-port is ${port}, which is in use on ${host}: write another, or 0 for a free one`
+    return new CacheError('PORT_TAKEN', message, detail, error)
+  }
+  if (code === 'EACCES') {
+    const message = `--http-port is ${port}, which this user may not bind: write one above 1023`
+    return new CacheError('PORT_TAKEN', message, detail, error)
+  }
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
+    const message = `--http-host is "${host}", which is no address of this machine: write 127.0.0.1 or 0.0.0.0`
+    return new CacheError('CONFIG_INVALID', message, { field: '--http-host' }, error)
+  }
+  return error
+}

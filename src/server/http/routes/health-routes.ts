@@ -1,0 +1,58 @@
+import { Type } from 'typebox'
+import type { Api, ApiParts } from '../api.ts'
+import { errorAnswers, NoQuery } from '../schemas.ts'
+
+/** An engine that does not answer within this time is not ready. */
+const READINESS_TIMEOUT_MS = 1000
+
+const Status = Type.Object(
+  { simulated: Type.Array(Type.String(), { description: 'What is not real, in words.' }) },
+  { additionalProperties: true },
+)
+const Ready = Type.Object({ ready: Type.Boolean(), reasons: Type.Array(Type.String()) })
+
+/** Whether the process lives, whether it should get traffic, and everything it knows of itself. */
+export function healthRoutes(api: Api, parts: ApiParts): void {
+  const health = {
+    summary: 'The process lives',
+    querystring: NoQuery,
+    response: { 200: Type.Object({ status: Type.Literal('ok') }), ...errorAnswers },
+  }
+  api.get('/healthz', { schema: health, config: { scope: 'public' } }, async () => ({ status: 'ok' as const }))
+
+  const ready = {
+    summary: 'The engine should get traffic',
+    description: '503 with the reasons when a loop stalls, too much is quarantined, or the device is lost.',
+    querystring: NoQuery,
+    response: { 200: Ready, 503: Ready, ...errorAnswers },
+  }
+  api.get('/readyz', { schema: ready, config: { scope: 'public' } }, async (_request, reply) => {
+    const reasons = await readiness(parts)
+    return reply.code(reasons.length === 0 ? 200 : 503).send({ ready: reasons.length === 0, reasons })
+  })
+
+  const status = {
+    summary: 'Everything the engine knows of itself',
+    querystring: NoQuery,
+    response: { 200: Status, ...errorAnswers },
+  }
+  api.get('/status', { schema: status, config: { scope: 'read' } }, async () => {
+    const { simulated, ...rest } = await parts.engine.status()
+    return { simulated: [...simulated], ...rest }
+  })
+}
+
+async function readiness({ engine, clock }: ApiParts): Promise<string[]> {
+  let stop = (): void => {}
+  const silence = new Promise<string[]>((resolve) => {
+    const timer = clock.schedule(READINESS_TIMEOUT_MS, () => resolve(['the engine does not answer']))
+    stop = () => timer.cancel()
+  })
+  try {
+    return await Promise.race([engine.readiness(), silence])
+  } catch (error) {
+    return [error instanceof Error ? error.message : 'the engine does not answer']
+  } finally {
+    stop()
+  }
+}

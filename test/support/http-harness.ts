@@ -1,0 +1,92 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Writable } from 'node:stream'
+import { ActivityStore } from '../../src/activities/activity-store.ts'
+import { ManualClock } from '../../src/core/clock.ts'
+import { HttpService } from '../../src/server/http/http-service.ts'
+import { createLogger } from '../../src/server/http/logger.ts'
+import { createToken, type Scope } from '../../src/server/http/token-file.ts'
+import { TokenStore } from '../../src/server/http/token-store.ts'
+import type { HttpOptions } from '../../src/server/options.ts'
+import { EngineDouble } from './engine-double.ts'
+
+export const HTTP_OPTIONS: HttpOptions = {
+  host: '127.0.0.1',
+  port: 0,
+  allowedHosts: [],
+  requestTimeoutMs: 5000,
+  connectionsMax: 100,
+}
+
+/** The HTTP API over an engine double, with a data directory of its own. */
+export class HttpHarness {
+  readonly dataDir: string
+  readonly clock = new ManualClock()
+  readonly engine = new EngineDouble()
+  readonly activities: ActivityStore
+  readonly logLines: string[] = []
+  readonly #options: HttpOptions
+  #service: HttpService | undefined
+
+  private constructor(options: HttpOptions) {
+    this.#options = options
+    this.dataDir = mkdtempSync(join(tmpdir(), 'kvtier-http-'))
+    this.activities = new ActivityStore({ path: ':memory:', clock: this.clock, newId: () => crypto.randomUUID() })
+  }
+
+  static async start(over: Partial<HttpOptions> = {}, scopes: readonly Scope[] = []): Promise<HttpHarness> {
+    const harness = new HttpHarness({ ...HTTP_OPTIONS, ...over })
+    for (const scope of scopes) harness.token(scope)
+    await harness.#start()
+    return harness
+  }
+
+  get service(): HttpService {
+    return this.#service!
+  }
+
+  /** A new token of these scopes. */
+  token(...scopes: Scope[]): string {
+    return createToken(this.dataDir, { scopes, name: `${scopes.join('+')} token` }, this.clock).token
+  }
+
+  /** The header of a new token of these scopes. */
+  bearer(...scopes: Scope[]): { authorization: string } {
+    return { authorization: `Bearer ${this.token(...scopes)}` }
+  }
+
+  async close(): Promise<void> {
+    await this.#service?.close()
+    this.activities.close()
+    rmSync(this.dataDir, { recursive: true, force: true })
+  }
+
+  async #start(): Promise<void> {
+    const lines = this.logLines
+    const sink = new Writable({
+      write(line, _encoding, done) {
+        lines.push(String(line))
+        done()
+      },
+    })
+    let id = 0
+    this.#service = await HttpService.create({
+      engine: this.engine,
+      arena: this.engine.arena,
+      activities: this.activities,
+      clock: this.clock,
+      options: this.#options,
+      tokens: new TokenStore({
+        dataDir: this.dataDir,
+        clock: this.clock,
+        onError: (error) => {
+          throw error
+        },
+      }),
+      logger: createLogger('debug', sink),
+      version: '0.0.0-test',
+      newId: () => `req-${id++}`,
+    })
+  }
+}
