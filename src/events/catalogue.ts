@@ -54,13 +54,13 @@ export const CHUNK_ASKED = defineEvent({
 export const L0_BLOCK_EVICTED = defineEvent({
   name: 'l0_block_evicted',
   payload: ['lifetimeSeconds', 'idleSeconds'],
-  emittedBy: 'l0/block-manager.ts',
+  emittedBy: 'l0/block-lifecycle.ts',
 })
 
 export const L0_BLOCK_REUSED = defineEvent({
   name: 'l0_block_reused',
   payload: ['gapSeconds'],
-  emittedBy: 'l0/block-manager.ts',
+  emittedBy: 'l0/block-lifecycle.ts',
 })
 
 /** One batch moved between L0 and L1, or was copied by a client. */

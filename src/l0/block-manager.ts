@@ -1,11 +1,10 @@
 import { assert } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
 import type { CounterTable } from '../core/counters.ts'
-import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
+import type { HashChain } from '../core/hash-chain.ts'
 import type { EventSink } from '../events/bus.ts'
-import { L0_BLOCK_EVICTED, L0_BLOCK_REUSED } from '../events/catalogue.ts'
-import { chunkTag, SAMPLE_ALL, sampleValue } from '../events/chunk-tag.ts'
 import type { L0_FIELDS, L0_TENANT_FIELDS } from '../events/counters.ts'
+import { BlockLifecycle } from './block-lifecycle.ts'
 import { BlockPool, NO_BLOCK } from './block-pool.ts'
 import { BlockSpaces, type L0Space } from './block-spaces.ts'
 import type { BlockTable } from './block-table.ts'
@@ -51,8 +50,9 @@ export class BlockManager {
   readonly spaces = new BlockSpaces()
   readonly #options: L0Options
   readonly #parts: BlockManagerParts
-  readonly #columns: Record<(typeof L0_TENANT_FIELDS)[number], number>
-  readonly #sampleBelow: number
+  readonly #lifecycle: BlockLifecycle
+  readonly #usedColumn: number
+  readonly #freeColumn: number
   #blockBytes = 0
   #listedBlocks = 0
   #pool = new BlockPool(0)
@@ -62,14 +62,9 @@ export class BlockManager {
   constructor(options: L0Options, parts: BlockManagerParts) {
     this.#options = options
     this.#parts = parts
-    const { tenants } = parts
-    this.#columns = {
-      allocatedBlocks: tenants.column('allocatedBlocks'),
-      reusedBlocks: tenants.column('reusedBlocks'),
-      evictedBlocks: tenants.column('evictedBlocks'),
-      allocationFailures: tenants.column('allocationFailures'),
-    }
-    this.#sampleBelow = SAMPLE_ALL / options.lifecycleSampleEvery
+    this.#lifecycle = new BlockLifecycle(parts.tenants, parts.events, options.lifecycleSampleEvery)
+    this.#usedColumn = parts.totals.column('usedBlocks')
+    this.#freeColumn = parts.totals.column('freeBlocks')
   }
 
   /** Bytes of one block; 0 until a space has registered. */
@@ -296,7 +291,7 @@ export class BlockManager {
   }
 
   #refuse(space: number): false {
-    this.#count(this.spaces.of(space).tenant, this.#columns.allocationFailures, 1)
+    this.#lifecycle.refused(this.spaces.of(space).tenant)
     return false
   }
 
@@ -311,7 +306,7 @@ export class BlockManager {
     runs.references[run] = 1
     runs.allocatedMs[run] = nowMs
     runs.accessedMs[run] = nowMs
-    this.#count(this.spaces.of(space).tenant, this.#columns.allocatedBlocks, blocks)
+    this.#lifecycle.allocated(this.spaces.of(space).tenant, blocks)
     return run
   }
 
@@ -319,29 +314,14 @@ export class BlockManager {
     const runs = this.#runs
     if (!runs.isHeld(run)) this.#unlist(run)
     runs.references[run] = runs.references[run]! + 1
-    const { tenant } = this.spaces.of(runs.space[run]!)
-    const blocks = runs.blocks[run]!
-    this.#count(tenant, this.#columns.reusedBlocks, blocks)
-    if (this.#isSampled(run)) {
-      const gapSeconds = (nowMs - runs.accessedMs[run]!) / 1000
-      for (let i = 0; i < blocks; i += 1) this.#parts.events.publish(L0_BLOCK_REUSED, tenant, nowMs, gapSeconds)
-    }
+    this.#lifecycle.reused(this.spaces.of(runs.space[run]!).tenant, runs, run, nowMs)
     runs.accessedMs[run] = nowMs
   }
 
   #evict(run: number, nowMs: number): void {
     assert(run !== NO_RUN, 'nothing left to evict')
-    const runs = this.#runs
-    const { tenant } = this.spaces.of(runs.space[run]!)
-    const blocks = runs.blocks[run]!
-    this.#count(tenant, this.#columns.evictedBlocks, blocks)
-    if (this.#isSampled(run)) {
-      const lifetimeSeconds = (nowMs - runs.allocatedMs[run]!) / 1000
-      const idleSeconds = (nowMs - runs.accessedMs[run]!) / 1000
-      for (let i = 0; i < blocks; i += 1) {
-        this.#parts.events.publish(L0_BLOCK_EVICTED, tenant, nowMs, lifetimeSeconds, idleSeconds)
-      }
-    }
+    const { tenant } = this.spaces.of(this.#runs.space[run]!)
+    this.#lifecycle.evicted(tenant, this.#runs, run, nowMs)
     this.#index.remove(run)
     this.#unlist(run)
     this.#free(run)
@@ -393,20 +373,10 @@ export class BlockManager {
     return blocks
   }
 
-  #isSampled(run: number): boolean {
-    const { hash, space } = this.#runs
-    const at = run * HASH_WORDS
-    return sampleValue(chunkTag(hash[at]!, hash[at + 1]!, space[run]!)) < this.#sampleBelow
-  }
-
-  #count(tenant: number, column: number, amount: number): void {
-    const { values, stride } = this.#parts.tenants
-    values[tenant * stride + column] = values[tenant * stride + column]! + amount
-  }
-
   #countUse(): void {
     const { capacity, free } = this.#pool
-    this.#parts.totals.set(0, 'usedBlocks', capacity - free)
-    this.#parts.totals.set(0, 'freeBlocks', free)
+    const { values } = this.#parts.totals
+    values[this.#usedColumn] = capacity - free
+    values[this.#freeColumn] = free
   }
 }
