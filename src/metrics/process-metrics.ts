@@ -19,7 +19,7 @@ export class ProcessMetrics implements ForeignText {
     this.#registry.setContentType(
       format === 'text' ? Registry.PROMETHEUS_CONTENT_TYPE : Registry.OPENMETRICS_CONTENT_TYPE,
     )
-    const text = await this.#registry.metrics()
+    const text = (await this.#registry.metrics()).replaceAll('\n\n', '\n')
     const body = text.endsWith('# EOF\n') ? text.slice(0, -'# EOF\n'.length) : text
     return body.endsWith('\n') ? body : `${body}\n`
   }
