@@ -91,7 +91,8 @@ export class BlockManager {
     this.spaces.register(space, spec)
     if (this.#blockBytes > 0) return
     const { capacityBytes, blockTokens, blocksMax } = this.#options
-    const wantedBytes = this.#options.blockBytes > 0 ? this.#options.blockBytes : blockTokens * spec.bytesPerToken
+    const wantedBytes =
+      this.#options.blockBytes > 0 ? this.#options.blockBytes : (blockTokens * spec.chunkBytes) / spec.chunkTokens
     this.#blockBytes = Math.max(Math.ceil(wantedBytes), Math.ceil(capacityBytes / blocksMax))
     this.#pool = new BlockPool(Math.floor(capacityBytes / this.#blockBytes))
     this.#runs = new RunTable(this.#pool.capacity)
@@ -177,8 +178,8 @@ export class BlockManager {
    */
   allocateTail(table: BlockTable, tokens: number): boolean {
     assert(table.tail === NO_RUN && tokens > 0, 'second or empty tail')
-    const { bytesPerToken } = this.spaces.of(table.space)
-    const blocks = Math.ceil((tokens * bytesPerToken) / this.#blockBytes)
+    const { chunkBytes, chunkTokens } = this.spaces.of(table.space)
+    const blocks = Math.ceil((tokens * chunkBytes) / chunkTokens / this.#blockBytes)
     if (!this.#hasRoom(blocks)) return this.#refuse(table.space)
     const run = this.#create(table.space, blocks, this.#parts.clock.nowMs())
     this.#runs.shareable[run] = 0

@@ -5,8 +5,8 @@ import type { TenantId } from '../core/ids.ts'
 export interface L0Space {
   readonly tenant: TenantId
   readonly chunkTokens: number
-  /** Bytes of one token on this device, over all ranks that it holds. */
-  readonly bytesPerToken: number
+  /** Bytes of one chunk on this device, over all ranks that it holds. */
+  readonly chunkBytes: number
   /** Ranks whose shards this device holds: the parts of a chunk, equal in length. */
   readonly ranks: number
 }
@@ -19,13 +19,13 @@ export class BlockSpaces {
   register(space: number, spec: L0Space): void {
     const known = this.#specs[space]
     if (known === undefined) {
-      assert(spec.chunkTokens * spec.bytesPerToken > 0, 'space of empty chunks')
-      assert((spec.chunkTokens * spec.bytesPerToken) % spec.ranks === 0, 'shards of unequal length')
+      assert(spec.chunkTokens > 0 && spec.chunkBytes > 0, 'space of empty chunks')
+      assert(spec.chunkBytes % spec.ranks === 0, 'shards of unequal length')
       this.#specs[space] = spec
       return
     }
     const isSame =
-      known.chunkTokens === spec.chunkTokens && known.bytesPerToken === spec.bytesPerToken && known.ranks === spec.ranks
+      known.chunkTokens === spec.chunkTokens && known.chunkBytes === spec.chunkBytes && known.ranks === spec.ranks
     assert(isSame, 'space registered with another shape')
   }
 
@@ -40,8 +40,7 @@ export class BlockSpaces {
   }
 
   chunkBytes(space: number): number {
-    const spec = this.of(space)
-    return spec.chunkTokens * spec.bytesPerToken
+    return this.of(space).chunkBytes
   }
 
   shardBytes(space: number): number {

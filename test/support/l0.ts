@@ -36,7 +36,7 @@ export function makeBlocks(options: Partial<L0Options> = {}) {
 
 /** A space of one byte a token. */
 export function byteSpace(chunkTokens: number, tenant = 0, ranks = 1) {
-  return { tenant: tenant as TenantId, chunkTokens, bytesPerToken: 1, ranks }
+  return { tenant: tenant as TenantId, chunkTokens, chunkBytes: chunkTokens, ranks }
 }
 
 /** A chain whose chunk hashes are these numbers. */

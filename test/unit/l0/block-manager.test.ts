@@ -147,7 +147,7 @@ describe('BlockManager', () => {
   it('cuts the pool by the first model, within the bound on blocks', () => {
     const { blocks, totals } = makeBlocks({ blockBytes: 0, blockTokens: 16, capacityBytes: 6400 })
     expect(blocks.capacityBlocks).toBe(0)
-    blocks.registerSpace(0, { ...byteSpace(64), bytesPerToken: 4 })
+    blocks.registerSpace(0, { ...byteSpace(64), chunkBytes: 256 })
     expect(blocks.blockBytes).toBe(64)
     expect(totals.get(0, 'capacityBlocks')).toBe(100)
     blocks.registerSpace(1, byteSpace(256, 1))

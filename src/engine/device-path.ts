@@ -1,0 +1,158 @@
+import type { HashChain } from '../core/hash-chain.ts'
+import { NO_LEASE, type SpaceId } from '../core/ids.ts'
+import type { BlockManager } from '../l0/block-manager.ts'
+import { BlockTable } from '../l0/block-table.ts'
+import type { Device } from '../l0/device.ts'
+import type { L1Cache } from '../l1/l1-cache.ts'
+import { SlotList } from '../l1/slot-list.ts'
+import type { L0L1Copier } from '../transfer/l0-l1-copier.ts'
+import type { Engine } from './engine.ts'
+import type { Lookup } from './lookup.ts'
+
+export interface DevicePathParts {
+  readonly device: Device
+  readonly blocks: BlockManager
+  readonly copier: L0L1Copier
+  readonly l1: L1Cache
+}
+
+/** What one request has on the device, from its lookup to its end. Made by `DevicePath.begin`. */
+export interface DeviceRequest {
+  readonly lookup: Lookup
+  readonly table: BlockTable
+  readonly slots: SlotList
+}
+
+/**
+ * L0 in managed mode: requests take blocks, hit chunks are copied up into them, new ones are copied down to L1.
+ *
+ *   begin -> fetch: L0-resident chunks are referenced, others loaded from L1 -> extend: blocks for what is computed
+ *         -> computed: those are readable -> store: copied down, committed -> end: references released
+ *
+ * Without room or after a device fault a request goes on without L0: its chunks are neither reused nor stored.
+ */
+export class DevicePath {
+  readonly #parts: DevicePathParts
+  readonly #free: DeviceRequest[] = []
+
+  constructor(parts: DevicePathParts) {
+    this.#parts = parts
+  }
+
+  get blocks(): BlockManager {
+    return this.#parts.blocks
+  }
+
+  get device(): Device {
+    return this.#parts.device
+  }
+
+  get isLost(): boolean {
+    return this.#parts.device.state === 'lost'
+  }
+
+  openSpace(space: SpaceId): void {
+    const { tenant, chunkTokens, ranks, shardBytes } = this.#parts.l1.spaces.spec(space)
+    this.#parts.blocks.registerSpace(space, { tenant, chunkTokens, chunkBytes: ranks * shardBytes, ranks })
+  }
+
+  /** Chunks of the leading run that are on the device. */
+  residentRun(space: SpaceId, chain: HashChain): number {
+    return this.#parts.blocks.residentRun(space, chain, 0, chain.count)
+  }
+
+  /** Blocks that became unfindable. */
+  removeSpace(space: SpaceId): number {
+    return this.#parts.blocks.removeSpace(space)
+  }
+
+  begin(lookup: Lookup): DeviceRequest {
+    const request = this.#free.pop()
+    if (request === undefined) return { lookup, table: new BlockTable(lookup.space), slots: new SlotList() }
+    request.table.space = lookup.space
+    return Object.assign(request, { lookup })
+  }
+
+  /**
+   * Puts the promised chunks on the device.
+   *
+   * @param done told how many leading chunks are there: all that were promised, or 0 when there was no room, a lease
+   *   had expired or the device failed. Called at once when nothing has to be copied.
+   */
+  fetch(engine: Engine, request: DeviceRequest, done: (chunks: number) => void): void {
+    const { blocks, copier } = this.#parts
+    const { lookup, table, slots } = request
+    const { chain, hitChunks } = lookup
+    if (hitChunks === 0 || this.isLost || !blocks.allocate(table, chain, 0, hitChunks)) return done(0)
+    slots.clear()
+    for (let index = 0; index < hitChunks; index += 1) {
+      if (!blocks.needsFill(table, index)) continue
+      if (engine.slots(lookup, -1, index, index + 1, slots)) continue
+      blocks.release(table)
+      return done(0)
+    }
+    if (slots.count === 0) return done(hitChunks)
+    const first = slots.chainIndex[0]!
+    copier.load(table, slots, (error) => {
+      if (error === null) {
+        blocks.publish(table, 0, hitChunks)
+        engine.served(lookup, first, hitChunks)
+      } else blocks.release(table)
+      done(error === null ? hitChunks : 0)
+    })
+  }
+
+  /** Takes blocks for the chunks that the request computes itself. False when there is no room. */
+  extend(request: DeviceRequest): boolean {
+    const { lookup, table } = request
+    const isTaken = table.to === lookup.hitChunks || lookup.hitChunks === 0
+    return isTaken && !this.isLost && this.#parts.blocks.allocate(table, lookup.chain, table.to, lookup.requestedChunks)
+  }
+
+  /** The blocks of `extend` hold their bytes now and can be reused. */
+  computed(request: DeviceRequest): void {
+    const { table } = request
+    this.#parts.blocks.publish(table, table.from, table.to)
+  }
+
+  /**
+   * Copies down the chunks that L1 lacks.
+   *
+   * @param done told how many shards became readable in L1.
+   */
+  store(engine: Engine, request: DeviceRequest, done: (shards: number) => void): void {
+    const { lookup, table, slots } = request
+    const { space, chain, owner, loadedTo, requestedChunks } = lookup
+    if (loadedTo === requestedChunks || table.to < requestedChunks || this.isLost) return done(0)
+    const lease = engine.reserve(space, 0, chain, loadedTo, requestedChunks, owner, slots)
+    if (lease === NO_LEASE) return done(0)
+    this.#parts.copier.store(table, slots, (error) => {
+      if (error === null) done(Math.max(0, engine.commit(space, 0, lease)))
+      else {
+        engine.l1.abort(lease) // the copy engine is done with the slots, whatever they hold
+        done(0)
+      }
+    })
+  }
+
+  /** Gives up the blocks; published ones stay for reuse. The request is used again. */
+  end(request: DeviceRequest): void {
+    this.#parts.blocks.release(request.table)
+    this.#free.push(request)
+  }
+
+  /** For `/status`. */
+  status() {
+    const { device, blocks, copier } = this.#parts
+    const { kind, name, profile, capacityBytes } = device.info
+    return {
+      device: { kind, name, profile, capacityBytes, state: device.state },
+      blockBytes: blocks.blockBytes,
+      capacityBlocks: blocks.capacityBlocks,
+      freeBlocks: blocks.freeBlocks,
+      cachedBlocks: blocks.cachedBlocks,
+      pendingStores: copier.pending('store'),
+      pendingLoads: copier.pending('load'),
+    }
+  }
+}
