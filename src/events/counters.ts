@@ -85,6 +85,10 @@ export const L2_TENANT_FIELDS = [
   'storeFailedTimeout',
   'storeFailedFull',
   'storeFailedCancelled',
+  'storeSkippedQueueFull', // never submitted
+  'storeSkippedEvicted',
+  'storeSkippedDraining',
+  'storeSkippedCircuitOpen',
   'lookupRequests',
   'lookupObjects',
   'hitObjects', // leading prefix, counted from the lookup's answer

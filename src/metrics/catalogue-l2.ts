@@ -107,6 +107,17 @@ export const L2_METRICS = [
       cancelled: 'storeFailedCancelled',
     }),
   }),
+  counter('l2_store_skipped_chunks_total', {
+    help: 'Chunks that were never handed to L2.',
+    labels: [...ADAPTER_TENANT, 'reason'],
+    extension: true,
+    from: split('l2Tenants', 'reason', {
+      queue_full: 'storeSkippedQueueFull',
+      evicted: 'storeSkippedEvicted',
+      draining: 'storeSkippedDraining',
+      circuit_open: 'storeSkippedCircuitOpen',
+    }),
+  }),
   counter('l2_evicted_chunks_total', {
     help: 'Objects that an L2 adapter evicted for room.',
     labels: ADAPTER,

@@ -19,7 +19,7 @@ import { SpaceTable } from '../space-table.ts'
 /**
  * Objects in the memory of this process, with a capacity and leaf-first LRU eviction. Lost at close.
  * Bytes are copied in and out, and summed both times, so that a stray write is found.
- * Without `keepBytes` only the index is real: loads report the length of an object and leave the target as it is.
+ * Without `keepBytes` only the index is real: sources may be empty, targets are left as they are, no bytes move.
  */
 export class MemoryAdapter implements L2Adapter {
   readonly type = 'memory'
@@ -72,7 +72,7 @@ export class MemoryAdapter implements L2Adapter {
       if (!isRefused && this.#makeRoom()) {
         this.#keep(node, sources[key]!, batch.space.shardBytes)
         this.#index.publish(node)
-        bytes += batch.space.shardBytes
+        if (this.#options.keepBytes) bytes += batch.space.shardBytes
         outcomes[key] = OUTCOME_OK
       } else {
         this.#index.cancel(node)
@@ -99,7 +99,7 @@ export class MemoryAdapter implements L2Adapter {
       const node = this.#index.find(space.id, hashes, key)
       if (!this.#index.isHeld(node)) continue
       outcomes[key] = this.#read(node, targets[key]!)
-      if (outcomes[key] === OUTCOME_OK) bytes += this.#index.bytesOf(node)
+      if (outcomes[key] === OUTCOME_OK && this.#options.keepBytes) bytes += this.#index.bytesOf(node)
     }
     this.#index.refresh(space.id, hashes, keyWords(batch.parents), batch.count)
     return bytes
