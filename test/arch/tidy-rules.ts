@@ -1,5 +1,5 @@
 import { posix } from 'node:path'
-import { lineOf, scan } from '../support/source-scan.ts'
+import { importsOf, lineOf, scan } from '../support/source-scan.ts'
 import type { TreeFile } from '../support/source-tree.ts'
 
 const LINES_MAX = 400
@@ -80,20 +80,33 @@ export function forbiddenText({ path, text }: TreeFile): string[] {
 }
 
 /**
- * Unit, contract and model tests that are named after nothing in src/. A unit test is named after a file of the folder
- * that it mirrors, or after something exported there; the others also after any folder.
+ * Tests that belong to nothing in src/. A unit test is named after a file or an export of the folder that it mirrors, or
+ * imports from that folder, itself or by way of test/support. A contract or model test is named after a file, an
+ * export or a folder.
  *
- * @param tests paths. @param sources files of src/.
+ * @param tests files of test/. @param sources files of src/.
  */
-export function strayTests(tests: readonly string[], sources: readonly TreeFile[]): string[] {
+export function strayTests(tests: readonly TreeFile[], sources: readonly TreeFile[]): string[] {
   const everything = [...sources.flatMap(namesOf), ...sources.flatMap(({ path }) => posix.dirname(path).split('/'))]
-  return tests.filter((path) => {
-    const [, kind = '', ...rest] = path.split('/')
-    if (!path.endsWith('.test.ts') || !['unit', 'contract', 'model'].includes(kind)) return false
+  const support = new Map(tests.map((file) => [file.path, file]))
+  const isStray = (test: TreeFile): boolean => {
+    const [, kind = '', ...rest] = test.path.split('/')
+    const name = posix.basename(test.path, '.test.ts')
+    if (kind === 'contract' || kind === 'model') return !isNamedAfter(name, everything)
+    if (kind !== 'unit') return false
     const mirrored = posix.join('src', ...rest.slice(0, -1))
-    const siblings = sources.filter((file) => posix.dirname(file.path) === mirrored)
-    return !isNamedAfter(posix.basename(path, '.test.ts'), kind === 'unit' ? siblings.flatMap(namesOf) : everything)
-  })
+    const siblings = sources.filter(({ path }) => posix.dirname(path) === mirrored)
+    const targets = targetsOf(test).flatMap((target) => [target, ...targetsOf(support.get(target))])
+    const imports = targets.some((target) => target.startsWith(`${mirrored}/`))
+    return !isNamedAfter(name, siblings.flatMap(namesOf)) && !imports
+  }
+  return tests.filter((test) => test.path.endsWith('.test.ts') && isStray(test)).map(({ path }) => path)
+}
+
+function targetsOf(file: TreeFile | undefined): string[] {
+  if (file === undefined) return []
+  const relative = importsOf(scan(file.text)).filter(({ specifier }) => specifier.startsWith('.'))
+  return relative.map(({ specifier }) => posix.join(posix.dirname(file.path), specifier))
 }
 
 /** Folders of src/ that its README does not name. */
