@@ -83,15 +83,22 @@ export class DevicePath {
     const { blocks, copier } = this.#parts
     const { lookup, table, slots } = request
     const { chain, hitChunks } = lookup
-    if (hitChunks === 0 || this.isLost || !blocks.allocate(table, chain, 0, hitChunks)) return done(0)
+    if (hitChunks === 0 || this.isLost || !blocks.allocate(table, chain, 0, hitChunks)) {
+      done(0)
+      return
+    }
     slots.clear()
     for (let index = 0; index < hitChunks; index += 1) {
       if (!blocks.needsFill(table, index)) continue
       if (engine.slots(lookup, -1, index, index + 1, slots)) continue
       blocks.release(table)
-      return done(0)
+      done(0)
+      return
     }
-    if (slots.count === 0) return done(hitChunks)
+    if (slots.count === 0) {
+      done(hitChunks)
+      return
+    }
     const first = slots.chainIndex[0]!
     copier.load(table, slots, (error) => {
       if (error === null) {
@@ -123,9 +130,12 @@ export class DevicePath {
   store(engine: Engine, request: DeviceRequest, done: (shards: number) => void): void {
     const { lookup, table, slots } = request
     const { space, chain, owner, loadedTo, requestedChunks } = lookup
-    if (loadedTo === requestedChunks || table.to < requestedChunks || this.isLost) return done(0)
-    const lease = engine.reserve(space, 0, chain, loadedTo, requestedChunks, owner, slots)
-    if (lease === NO_LEASE) return done(0)
+    const isStorable = loadedTo < requestedChunks && table.to === requestedChunks && !this.isLost
+    const lease = isStorable ? engine.reserve(space, 0, chain, loadedTo, requestedChunks, owner, slots) : NO_LEASE
+    if (lease === NO_LEASE) {
+      done(0)
+      return
+    }
     this.#parts.copier.store(table, slots, (error) => {
       if (error === null) done(Math.max(0, engine.commit(space, 0, lease)))
       else {

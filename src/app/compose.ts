@@ -1,0 +1,124 @@
+import type { Clock } from '../core/clock.ts'
+import { SupervisedLoop } from '../core/supervised-loop.ts'
+import { DevicePath } from '../engine/device-path.ts'
+import { Engine } from '../engine/engine.ts'
+import type { EngineOptions } from '../engine/options.ts'
+import { LOOPS } from '../events/counters.ts'
+import { BlockManager } from '../l0/block-manager.ts'
+import type { Device } from '../l0/device.ts'
+import type { L0Options } from '../l0/options.ts'
+import { EvictionLoop } from '../l1/eviction-loop.ts'
+import { L1Cache } from '../l1/l1-cache.ts'
+import type { L1Options } from '../l1/options.ts'
+import { AdapterSet, type AdapterSetParts } from '../l2/adapter-set.ts'
+import type { MetricCells } from '../metrics/cells.ts'
+import { InflightBudget } from '../transfer/inflight-budget.ts'
+import { L0L1Copier } from '../transfer/l0-l1-copier.ts'
+import type { TransferOptions } from '../transfer/options.ts'
+import { Prefetcher } from '../transfer/prefetcher.ts'
+import { StoreController } from '../transfer/store-controller.ts'
+
+export interface ComposeOptions {
+  readonly engine: EngineOptions
+  readonly l0: L0Options
+  readonly l1: L1Options
+  readonly transfer: TransferOptions
+}
+
+export interface ComposeParts {
+  readonly clock: Clock
+  readonly cells: MetricCells
+  /** The arena's bytes; null when only metadata is kept. */
+  readonly memory: Uint8Array | null
+  /** Opened on `memory`; null = no L0 of our own. */
+  readonly device: Device | null
+  /** Whole numbers 0..limit-1 nobody can foresee: for keys of tables, and jitter. */
+  readonly random: (limit: number) => number
+  readonly onError: (where: string, error: unknown) => void
+  readonly onAdapterState?: AdapterSetParts['onState']
+}
+
+/** A whole engine on one thread, and its loops. */
+export interface EngineRuntime {
+  readonly engine: Engine
+  /** Starts the loops. */
+  start(): void
+  /** Stops the loops and closes the device. Adapters stay the caller's. */
+  stop(): void
+  /** More work for the sweep: what servers remember of expired leases. */
+  onSweep(task: () => void): void
+}
+
+const NO_BYTES = new Uint8Array(0)
+const WORD = 2 ** 32
+
+/** Makes an engine of its parts: every `new` that crosses folders. The caller attaches adapters and starts it. */
+export function composeEngine(options: ComposeOptions, parts: ComposeParts): EngineRuntime {
+  const { clock, cells, memory, device, random, onError } = parts
+  const beat = (loop: (typeof LOOPS)[number]) => {
+    const row = LOOPS.indexOf(loop)
+    return (nowMs: number) => cells.loops.set(row, 'lastBeatMs', nowMs)
+  }
+  const fail = (loop: string, error: unknown) => {
+    const row = (LOOPS as readonly string[]).indexOf(loop)
+    if (row >= 0) cells.loops.add(row, 'errors', 1)
+    onError(loop, error)
+  }
+  const l1 = new L1Cache(options.l1, {
+    clock,
+    events: cells.bus,
+    tenants: cells.l1Tenants,
+    totals: cells.l1,
+    hashKey: [random(WORD), random(WORD)],
+    onPressure: () => eviction.wake(),
+    ...(memory === null ? {} : { move: (from, to, bytes) => memory.copyWithin(to, from, from + bytes) }),
+  })
+  const evictionParts = { cache: l1, totals: cells.l1, clock, onError: fail, onBeat: beat('eviction') }
+  const eviction = new EvictionLoop(evictionParts)
+  const adapters = new AdapterSet({
+    clock,
+    random: () => random(WORD) / WORD,
+    events: cells.bus,
+    names: cells.adapters,
+    cells: cells.l2,
+    tenantCells: cells.l2Tenants,
+    states: cells.l2States,
+    tenantRows: cells.tenants.rows,
+    onError,
+    ...(parts.onAdapterState === undefined ? {} : { onState: parts.onAdapterState }),
+  })
+  const view = (offset: number, bytes: number) => (memory === null ? NO_BYTES : memory.subarray(offset, offset + bytes))
+  const budget = new InflightBudget(options.transfer.loadBudgetBytes)
+  const onTransferError = (error: unknown) => fail('prefetch', error)
+  const transfer = { options: options.transfer, l1, adapters, view }
+  const prefetcher = new Prefetcher({ ...transfer, budget, totals: cells.engine, onError: onTransferError })
+  const stores = new StoreController({ ...transfer, clock, onError: fail, onBeat: beat('store') })
+  const path = device === null ? null : devicePath(options.l0, parts, device, l1)
+  const engine = new Engine({ options: options.engine, clock, cells, l1, adapters, prefetcher, stores, device: path })
+  const sweeps = [() => engine.sweep()]
+  const sweep = new SupervisedLoop({
+    name: 'lease_sweep',
+    intervalMs: options.engine.sweepIntervalMs,
+    clock,
+    cycle: () => sweeps.forEach((task) => void task()),
+    onError: fail,
+    onBeat: beat('lease_sweep'),
+  })
+  const loops = [eviction, stores, sweep]
+  return {
+    engine,
+    start: () => loops.forEach((loop) => void loop.start()),
+    stop: () => {
+      loops.forEach((loop) => void loop.stop())
+      device?.close()
+    },
+    onSweep: (task) => void sweeps.push(task),
+  }
+}
+
+function devicePath(options: L0Options, { clock, cells }: ComposeParts, device: Device, l1: L1Cache): DevicePath {
+  const common = { clock, events: cells.bus }
+  const blocks = new BlockManager(options, { ...common, tenants: cells.l0Tenants, totals: cells.l0 })
+  const copier = new L0L1Copier(options, { ...common, device, blocks, tenants: cells.copyTenants })
+  return new DevicePath({ device, blocks, copier, l1 })
+}
