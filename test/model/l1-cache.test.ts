@@ -78,6 +78,13 @@ it.each(CASES)('keeps every law and invariant: $shape.name, $policy, seed $seed'
   const anySpace = () => spaces[next(spaces.length)]!
   const takeAny = <T>(list: T[]): T | undefined => list.splice(next(Math.max(1, list.length)), 1)[0]
 
+  const leftOf = (tenant: number): number =>
+    tenants.get(tenant, 'evictedShards') +
+    tenants.get(tenant, 'removedClear') +
+    tenants.get(tenant, 'removedDelete') +
+    tenants.get(tenant, 'removedQuota') +
+    tenants.get(tenant, 'removedCorrupt')
+
   const reserve = (space: SpaceId, path: number[], from: number): void => {
     const rank = next(cache.spaces.spec(space).ranks)
     const before = tenants.sum('evictedShards')
@@ -165,10 +172,23 @@ it.each(CASES)('keeps every law and invariant: $shape.name, $policy, seed $seed'
       const path = anyPath()
       const from = next(path.length)
       const reason = (['delete', 'quota', 'corrupt'] as const)[next(3)]!
-      cache.remove({ space: anySpace(), chain: chainOf(path), from, to: path.length }, reason)
+      const space = anySpace()
+      cache.remove({ space, chain: chainOf(path), from, to: path.length }, reason)
+      expect(cache.residentRun(space, chainOf(path), 0, path.length)).toBeLessThanOrEqual(from)
+      expect(cache.queries.isReadable(space, 0, chainOf(path), from)).toBe(false)
     },
     () => {
-      if (next(20) === 0) cache.remove({ space: anySpace() }, 'clear')
+      if (next(20) !== 0) return
+      const at = next(spaces.length)
+      cache.remove({ space: spaces[at]! }, 'clear')
+      const { tenant, ranks, shardBytes } = shape.spaces[at]!
+      expect(tenants.get(tenant, 'writeShards')).toBe(leftOf(tenant)) // nothing is resident any more
+      expect(tenants.get(tenant, 'usageBytes') % shardBytes).toBe(0)
+      for (let root = 0; root < 3; root += 1) {
+        for (let rank = 0; rank < ranks; rank += 1) {
+          expect(cache.queries.absent(spaces[at]!, rank, chainOf([root]), 0, 1)).toBe(1)
+        }
+      }
     },
   ]
 
@@ -188,8 +208,7 @@ it.each(CASES)('keeps every law and invariant: $shape.name, $policy, seed $seed'
   expect(cache.usageBytes).toBe(0)
   expect(tenants.sum('writeShards')).toBeGreaterThan(0)
   expect(tenants.sum('evictedShards')).toBeGreaterThan(0)
-  const removed = tenants.sum('removedClear') + tenants.sum('removedDelete') + tenants.sum('removedQuota')
-  const left = tenants.sum('evictedShards') + removed + tenants.sum('removedCorrupt')
+  const left = shape.spaces.reduce((sum, spec) => sum + leftOf(spec.tenant), 0)
   expect(events.named(L1_SHARD_LEFT)).toHaveLength(left)
   expect(events.named(L1_GHOST_SEEN).length).toBeLessThanOrEqual(tenants.sum('evictedShards'))
 })
