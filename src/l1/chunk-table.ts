@@ -1,7 +1,9 @@
 import { assert } from '../core/assert.ts'
 
-/** No record: ids start at FIRST_ID, and record 0 is the sentinel of the policy's list. */
+/** No record: ids start at FIRST_ID. Record 0 is the sentinel of the policy's list, or of its first one. */
 export const NO_CHUNK = 0
+/** The sentinel of a policy's second list. Its links must be set by the policy. */
+export const SECOND_ROOT = 2
 
 /** 32-bit words of one chunk record, and where each field lies in it. */
 export const CHUNK_WORDS = 19
@@ -43,7 +45,7 @@ export const INTERNAL_ONE = 0x100_0000
 export const INTERNAL_MAX = 255
 
 const GHOST_ROOT = 1
-const FIRST_ID = 2
+const FIRST_ID = 3
 
 /**
  * Every chunk that L1 knows, resident or remembered: records of 76 bytes in one typed array, found by
@@ -77,7 +79,7 @@ const FIRST_ID = 2
  */
 export class ChunkTable {
   readonly capacity: number
-  /** (capacity + 2) records; record `id` starts at word id * CHUNK_WORDS. */
+  /** (capacity + FIRST_ID) records; record `id` starts at word id * CHUNK_WORDS. */
   readonly words: Uint32Array
   readonly #buckets: Uint32Array
   readonly #shift: number

@@ -57,7 +57,7 @@ const SHAPES: readonly Shape[] = [
   },
 ]
 
-const POLICIES = ['lru'] as const
+const POLICIES = ['lru', 's3-fifo', 'arc'] as const
 const CASES = SHAPES.flatMap((shape) =>
   POLICIES.flatMap((policy) => [1, 2, 3].map((seed) => ({ shape, policy, seed }))),
 )
