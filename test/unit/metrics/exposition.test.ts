@@ -58,7 +58,7 @@ it('lets the thread run between pieces', async () => {
   })
   const { body } = await exposition.render('text')
   const lines = body.toString().split('\n').length
-  expect(pauses).toBeGreaterThanOrEqual(Math.floor(lines / 4_500))
+  expect(pauses).toBeGreaterThanOrEqual(Math.floor(lines / 600))
 })
 
 it('compresses a rendering once', async () => {
