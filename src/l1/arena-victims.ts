@@ -4,7 +4,7 @@ import { CLASS_LIMIT, type SizeClasses } from './size-classes.ts'
 
 const NONE = -1
 const NEVER = -1
-const EXTENTS_PER_SEARCH = 16_384
+const EXTENTS_PER_SEARCH = 4096
 
 /**
  * Chooses which window of extents changes hands, and empties it.
@@ -12,7 +12,7 @@ const EXTENTS_PER_SEARCH = 16_384
  * A span of a class with F free slots and n slots a span can be emptied when F >= n: then the slots free outside it,
  * F - (n - live), are enough for its live ones. k spans of the class need F >= k * n. So a search needs counts only,
  * and three tests keep it rare: whether the extents that could be freed add up to a window at all; whether anything
- * has changed since the last search for this length failed; and, beyond 16,384 extents, it stops at the best so far.
+ * has changed since the last search for this length failed; and, beyond 4096 extents, it stops at the best so far.
  */
 export class ArenaVictims {
   readonly #classes: SizeClasses
