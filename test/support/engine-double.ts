@@ -23,7 +23,7 @@ const CHUNK_TOKENS = 4
  * unless told to. It is no engine: no eviction, no chain hash, no tiers. Every change to its state counts.
  */
 export class EngineDouble implements EnginePort {
-  readonly arena = new Uint8Array(1 << 20)
+  readonly arena: Uint8Array<ArrayBuffer>
   readonly layouts: ModelLayout[] = []
   readonly shards = new Map<string, { offset: number; length: number }>()
   readonly leases = new Map<string, { kind: 'read' | 'write'; key: string; parent: string | null }>()
@@ -36,8 +36,13 @@ export class EngineDouble implements EnginePort {
   ttlMs = 30_000
   changes = 0
   servedLeases = 0
+  renewals = 0
   #nextOffset = 0
   #nextId = 1
+
+  constructor(arenaBytes = 1 << 20) {
+    this.arena = new Uint8Array(arenaBytes)
+  }
 
   async registerModel(model: ModelLayout): Promise<void> {
     await this.#answer()
@@ -85,6 +90,7 @@ export class EngineDouble implements EnginePort {
 
   async renewLease(leaseId: string): Promise<boolean> {
     await this.#answer()
+    this.renewals += 1
     return this.leases.has(leaseId) && !this.areLeasesExpired
   }
 

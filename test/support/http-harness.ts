@@ -23,20 +23,25 @@ export const HTTP_OPTIONS: HttpOptions = {
 export class HttpHarness {
   readonly dataDir: string
   readonly clock = new ManualClock()
-  readonly engine = new EngineDouble()
+  readonly engine: EngineDouble
   readonly activities: ActivityStore
   readonly logLines: string[] = []
   readonly #options: HttpOptions
   #service: HttpService | undefined
 
-  private constructor(options: HttpOptions) {
+  private constructor(options: HttpOptions, arenaBytes: number | undefined) {
+    this.engine = new EngineDouble(arenaBytes)
     this.#options = options
     this.dataDir = mkdtempSync(join(tmpdir(), 'kvtier-http-'))
     this.activities = new ActivityStore({ path: ':memory:', clock: this.clock, newId: () => crypto.randomUUID() })
   }
 
-  static async start(over: Partial<HttpOptions> = {}, scopes: readonly Scope[] = []): Promise<HttpHarness> {
-    const harness = new HttpHarness({ ...HTTP_OPTIONS, ...over })
+  static async start(
+    over: Partial<HttpOptions> = {},
+    scopes: readonly Scope[] = [],
+    arenaBytes?: number,
+  ): Promise<HttpHarness> {
+    const harness = new HttpHarness({ ...HTTP_OPTIONS, ...over }, arenaBytes)
     for (const scope of scopes) harness.token(scope)
     await harness.#start()
     return harness

@@ -94,15 +94,12 @@ export class SlotReader extends Readable {
  *
  * @throws CacheError PAYLOAD_TOO_LARGE or BAD_REQUEST when the body is not exactly as long as the slot, LEASE_EXPIRED.
  */
-export async function receiveSlot(
-  parts: TransferParts,
-  lease: SlotLease,
-  body: AsyncIterable<Uint8Array>,
-): Promise<void> {
+export async function receiveSlot(parts: TransferParts, lease: SlotLease, body: Readable): Promise<void> {
   const renewed = new RenewedLease(parts, lease)
   const slot = parts.arena.subarray(lease.offset, lease.offset + lease.length)
   let receivedBytes = 0
-  for await (const piece of body) {
+  // Not destroyed when refused: the error is still to be sent on its connection.
+  for await (const piece of body.iterator({ destroyOnReturn: false })) {
     checkBodyLength(lease.length, receivedBytes + piece.length, false)
     if (!renewed.isFresh) await renewed.renew()
     slot.set(piece, receivedBytes)

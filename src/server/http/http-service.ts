@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import swagger from '@fastify/swagger'
 import Fastify, { type FastifyReply, type FastifyRequest, LogController, type RouteOptions } from 'fastify'
 import type { Logger } from 'pino'
+import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
 import type { HttpOptions } from '../options.ts'
 import type { Api, ApiParts } from './api.ts'
@@ -26,6 +27,9 @@ export interface HttpServiceParts extends ApiParts {
   readonly newId: () => string
 }
 
+/** How long a stopping server waits for requests under way. */
+const CLOSE_GRACE_MS = 3000
+
 /** One route as it was registered. */
 export interface RouteRow {
   readonly method: string
@@ -42,11 +46,14 @@ export class HttpService {
   readonly #options: HttpOptions
   readonly #gate: Gatekeeper
 
-  private constructor(api: Api, routes: readonly RouteRow[], gate: Gatekeeper, options: HttpOptions) {
+  readonly #clock: Clock
+
+  private constructor(api: Api, routes: readonly RouteRow[], gate: Gatekeeper, parts: HttpServiceParts) {
     this.api = api
     this.routes = routes
     this.#gate = gate
-    this.#options = options
+    this.#options = parts.options
+    this.#clock = parts.clock
   }
 
   /** Builds the API. @throws CacheError CONFIG_INVALID when it would be open to others without a token. */
@@ -68,7 +75,7 @@ export class HttpService {
     api.setNotFoundHandler((request, reply) => sendError(notFound(routes, request, reply), request, reply))
     await addRoutes(api, parts)
     await api.ready()
-    return new HttpService(api, routes, gate, options)
+    return new HttpService(api, routes, gate, parts)
   }
 
   /** Binds. @returns the address in use, as `host:port`. @throws CacheError PORT_TAKEN, CONFIG_INVALID */
@@ -85,9 +92,11 @@ export class HttpService {
     return used.family === 'IPv6' ? `[${used.address}]:${used.port}` : `${used.address}:${used.port}`
   }
 
-  /** Answers what is under way, takes nothing new. */
-  close(): Promise<void> {
-    return this.api.close()
+  /** Answers what is under way, takes nothing new, and cuts off what is still open after the grace time. */
+  async close(): Promise<void> {
+    const timer = this.#clock.schedule(CLOSE_GRACE_MS, () => this.api.server.closeAllConnections())
+    await this.api.close()
+    timer.cancel()
   }
 }
 
@@ -100,6 +109,8 @@ function createApi({ options, logger, newId }: HttpServiceParts): Api {
     connectionTimeout: options.requestTimeoutMs,
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 256 },
+    // A request without a Host is refused in our own error shape, by the host check.
+    http: { requireHostHeader: false },
     requestIdHeader: false,
     genReqId: (request) => requestIdOf(request.headers['x-request-id'], newId),
     // Nothing is guessed and nothing is dropped: what the schema does not name is an error.

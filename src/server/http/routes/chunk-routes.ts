@@ -87,6 +87,7 @@ function addStore(api: Api, parts: ApiParts): void {
     try {
       await receiveSlot(parts, lease, body!)
     } catch (error) {
+      body!.resume() // what is left of it is read and dropped, so that the connection can go on
       await engine.abortShard(lease.leaseId)
       throw bodyError(error)
     }
@@ -121,7 +122,8 @@ function addProbe(api: Api, parts: ApiParts): void {
     querystring: ReadQuery,
     response: { 200: Type.Null({ description: 'It can; content-length says how long it is.' }), ...errorAnswers },
   }
-  api.head('/v1/chunks/:hash', { schema, config: { scope: 'inference' } }, async (request, reply) => {
+  const config = { scope: 'inference', swagger: { exposeHeadRoute: true } } as const
+  api.head('/v1/chunks/:hash', { schema, config }, async (request, reply) => {
     const layout = await registeredLayout(parts, request.query)
     const found = await parts.engine.statShard(shardOf(request.params.hash, request.query, layout))
     if (found.status === 'miss') throw miss()
