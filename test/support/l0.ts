@@ -22,9 +22,8 @@ export function recordingSink(): EventSink & { readonly published: PublishedEven
 }
 
 /** A block manager with 16 blocks of 16 bytes unless told otherwise, and all that it was given. */
-export function makeBlocks(options: Partial<L0Options> = {}) {
+export function makeBlocks(options: Partial<L0Options> = {}, events = recordingSink()) {
   const clock = new ManualClock()
-  const events = recordingSink()
   const tenants = new CounterTable(L0_TENANT_FIELDS, 4)
   const totals = new CounterTable(L0_FIELDS, 1)
   const blocks = new BlockManager(

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { L0_BLOCK_EVICTED, L0_BLOCK_REUSED } from '../../../src/events/catalogue.ts'
 import type { BlockManager } from '../../../src/l0/block-manager.ts'
 import { BlockTable } from '../../../src/l0/block-table.ts'
-import { byteSpace, chainOf, makeBlocks } from '../../support/l0.ts'
+import { heapGrowthBytes } from '../../support/heap.ts'
+import { byteSpace, chainOf, makeBlocks, recordingSink } from '../../support/l0.ts'
 
 const SPACE = 0
 
@@ -16,8 +17,8 @@ function cache(blocks: BlockManager, names: number[], space = SPACE): void {
 }
 
 /** 16 blocks of 16 bytes; chunks of space 0 take two. */
-function makeCache(options = {}) {
-  const made = makeBlocks(options)
+function makeCache(options = {}, events = recordingSink()) {
+  const made = makeBlocks(options, events)
   made.blocks.registerSpace(SPACE, byteSpace(32))
   return made
 }
@@ -189,6 +190,26 @@ describe('BlockManager', () => {
     expect(blocks.clear()).toBe(0)
     blocks.verify()
   })
+})
+
+it('a request allocates no memory of the host for its blocks and chunks', () => {
+  const silent = { published: [], publish: () => {} }
+  const { blocks } = makeCache({ capacityBytes: 64 * 1024 }, silent)
+  const chains = Array.from({ length: 40 }, (_, i) => chainOf(...Array.from({ length: 64 }, (_, at) => i * 64 + at)))
+  const table = new BlockTable(SPACE)
+  const request = (round: number) => {
+    const chain = chains[(round * 7) % chains.length]!
+    const to = blocks.residentRun(SPACE, chain, 0, 64)
+    blocks.acquire(table, chain, 0, to)
+    blocks.allocate(table, chain, to, 64)
+    blocks.publish(table, to, 64)
+    blocks.release(table)
+  }
+  for (let round = 0; round < 2000; round += 1) request(round)
+  const growth = heapGrowthBytes(() => {
+    for (let round = 0; round < 2000; round += 1) request(round)
+  })
+  expect(growth).toBeLessThan(256 * 1024) // 128,000 chunks, 256,000 blocks
 })
 
 describe('the lives of blocks', () => {
