@@ -156,9 +156,9 @@ export class Attached {
     const ended = await attempt.run(operation, deadlineMs, signal)
     this.#attempts.delete(attempt)
     if (ended.quiesced !== undefined) this.#awaitAbandoned(ended.quiesced)
-    if (ended.error !== undefined) {
+    if (ended.error !== undefined && ended.cause !== 'cancelled') {
       this.lastError = ended.error instanceof Error ? ended.error.message : String(ended.error)
-      if (ended.cause !== 'cancelled') this.#parts.onError(this.name, ended.error)
+      this.#parts.onError(this.name, ended.error)
     }
     return ended
   }
