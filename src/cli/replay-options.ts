@@ -19,6 +19,7 @@ export const replayOptions: readonly OptionSpec[] = [
   },
   { name: 'speed', value: 'N', help: 'N times as fast as the trace.', default: '1' },
   { name: 'flat-out', help: 'Virtual clock: no waiting, one request after another.' },
+  { name: 'overlap', help: 'With --flat-out: requests overlap as their times and the prefill rate have it.' },
   { name: 'metadata-only', help: 'Keep and move no bytes.' },
   { name: 'tiers', value: 'LIST', help: 'Tiers to use: l1, with l0, l2 or both.', default: 'l0,l1,l2' },
   {
@@ -32,7 +33,12 @@ export const replayOptions: readonly OptionSpec[] = [
   { name: 'l1-size', value: 'SIZE', help: 'Bytes of L1.', default: '1GiB' },
   { name: 'l1-chunks', value: 'N', help: 'Size of L1 in chunks, instead of --l1-size.' },
   { name: 'l2-size', value: 'SIZE', help: 'Bytes of L2.', default: '4GiB' },
-  { name: 'l2-dir', value: 'DIR', help: 'Directory of L2, emptied at the end.', default: 'a temporary one' },
+  {
+    name: 'l2-dir',
+    value: 'DIR',
+    help: 'Directory in which L2 gets one of its own while it runs.',
+    default: 'that of the system',
+  },
   {
     name: 'kv-bytes-per-token',
     value: 'N',

@@ -1,7 +1,142 @@
-import type { CommandCall, ExitCode } from './command.ts'
-import { usageError } from './report-error.ts'
+import { statSync } from 'node:fs'
+import { ManualClock, SystemClock } from '../core/clock.ts'
+import { ChunkChecker } from '../replay/chunk-checker.ts'
+import { ClientPath } from '../replay/client-path.ts'
+import { GpuPath } from '../replay/gpu-path.ts'
+import { readMooncakeTrace } from '../replay/mooncake-trace.ts'
+import { ReplayCounts } from '../replay/replay-counts.ts'
+import { type Pace, RealPace, VirtualPace } from '../replay/replay-pace.ts'
+import { type ReplayReport, replayReport, reportRows } from '../replay/report.ts'
+import { VirtualServer } from '../replay/virtual-server.ts'
+import { answer, type CommandCall, type ExitCode } from './command.ts'
+import { ProgressBar } from './progress-bar.ts'
+import { openReplayEngine, type ReplayEngine } from './replay-engine.ts'
+import { ReplayMetrics } from './replay-metrics.ts'
+import { type ReplaySettings, readReplaySettings } from './replay-settings.ts'
+import { printSweep } from './replay-sweep.ts'
+import { textTable } from './table.ts'
 
 /** `kvtier replay FILE`. */
 export async function run(call: CommandCall): Promise<ExitCode> {
-  throw usageError(`replay ${call.positionals[0]}: not wired`)
+  const settings = readReplaySettings(call)
+  if (settings.isSweep) return await printSweep(call, settings)
+  const report = await replay(call, settings)
+  answer(call, report, () => reportText(report))
+  return report.corrupt_blocks > 0 ? 1 : 0
+}
+
+/** Replays a trace against an engine of its own. */
+async function replay(call: CommandCall, settings: ReplaySettings): Promise<ReplayReport> {
+  const wall = new SystemClock()
+  const clock = settings.speed === 0 ? new ManualClock() : wall
+  const errors = new Set<string>()
+  const engine = await openReplayEngine(settings, {
+    clock,
+    onError: (where, error) => {
+      const text = `${where}: ${error instanceof Error ? error.message : error}`
+      if (!errors.has(text)) call.terminal.log(`kvtier: ${text}`)
+      errors.add(text)
+    },
+  })
+  const metrics = new ReplayMetrics(engine.cells, clock, call.terminal)
+  try {
+    if (settings.prometheusPort >= 0) await metrics.serve(settings.prometheusPort)
+    const pace = paceOf(settings, clock, wall, engine)
+    return await drive(call, settings, { engine, pace, wall, metrics })
+  } finally {
+    await metrics.close()
+    await engine.close()
+  }
+}
+
+interface Driven {
+  readonly engine: ReplayEngine
+  readonly pace: Pace
+  readonly wall: SystemClock
+  readonly metrics: ReplayMetrics
+}
+
+async function drive(call: CommandCall, settings: ReplaySettings, parts: Driven): Promise<ReplayReport> {
+  const { engine, pace, wall, metrics } = parts
+  const counts = new ReplayCounts()
+  const progress = { bytesRead: 0 }
+  const fileBytes = Math.max(1, statSync(settings.file, { throwIfNoEntry: false })?.size ?? 1)
+  const bar = new ProgressBar(call.terminal, wall, 'replay')
+  const onProgress = (): void => {
+    metrics.tick()
+    const ratio = Math.max(progress.bytesRead / fileBytes, counts.requests / settings.limit)
+    bar.update(ratio, counts.blockRefs, 'refs')
+  }
+  const { space, runtime } = engine
+  const path = dataPath(settings, engine, counts)
+  const server = new VirtualServer(settings, { engine: runtime.engine, space, pace, path, counts, onProgress })
+  const onSignal = (): void => server.stop()
+  process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
+  const keepAlive = setInterval(() => undefined, 60_000) // timers of the clock do not keep the process
+  const startMs = wall.nowMs()
+  let runMs = 0
+  try {
+    const { partialBlocks, limit } = settings
+    for await (const batch of readMooncakeTrace(settings.file, { partialBlocks, limit }, progress)) {
+      const batchMs = wall.nowMs()
+      await server.run(batch)
+      runMs += wall.nowMs() - batchMs
+      if (server.isStopped) break
+    }
+    const finishMs = wall.nowMs()
+    await server.finish()
+    runMs += wall.nowMs() - finishMs
+  } finally {
+    bar.finish()
+    clearInterval(keepAlive)
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal)
+  }
+  const times = { seconds: runMs / 1000, readSeconds: (wall.nowMs() - startMs - runMs) / 1000 }
+  return replayReport(setupOf(settings, server.isStopped), counts, engine.cells, times)
+}
+
+function paceOf(
+  settings: ReplaySettings,
+  clock: ManualClock | SystemClock,
+  wall: SystemClock,
+  engine: ReplayEngine,
+): Pace {
+  if (!(clock instanceof ManualClock)) return new RealPace(clock, settings.speed)
+  const { stores } = engine.runtime.engine
+  const isStoragePending = (): boolean => stores.inflightBatches > 0 || engine.runtime.engine.pendingLookups > 0
+  return new VirtualPace(clock, wall, !settings.overlaps, isStoragePending)
+}
+
+function dataPath(settings: ReplaySettings, parts: ReplayEngine, counts: ReplayCounts): ClientPath | GpuPath {
+  const { engine } = parts.runtime
+  const { blockBytes: chunkBytes, verifyEvery, isMetadataOnly } = settings
+  const checker = new ChunkChecker(isMetadataOnly ? 0 : verifyEvery, chunkBytes, counts)
+  const common = { engine, chunkBytes, counts, checker }
+  if (engine.device === null) return new ClientPath({ ...common, arena: parts.arena })
+  return new GpuPath({ ...common, device: engine.device, memory: parts.deviceMemory })
+}
+
+function setupOf(settings: ReplaySettings, isCutShort: boolean) {
+  const { tiers, speed, overlaps } = settings
+  const flatOut = overlaps ? 'flat out, requests overlap' : 'flat out, one request after another'
+  return {
+    ...settings,
+    tiers: (['l0', 'l1', 'l2'] as const).filter((tier) => tiers[tier]),
+    pace: speed === 0 ? flatOut : speed === 1 ? 'real time' : `${speed} times real time`,
+    isCutShort,
+  }
+}
+
+function reportText(report: ReplayReport): string {
+  const columns = [{ title: '' }, { title: '', wraps: true }]
+  const lines = [
+    `Replay of ${report.file}: ${report.pace}, policy ${report.policy}${report.metadata_only ? ', metadata only' : ''}.`,
+    ...(report.cut_short ? ['Stopped before the end of the trace.'] : []),
+    '',
+    textTable(columns, reportRows(report)),
+    '',
+    'Simulated:',
+    ...report.simulated.map((part) => `  ${part}`),
+  ]
+  return lines.join('\n')
 }

@@ -13,6 +13,8 @@ export class ReplayCounts {
   unstoredChunks = 0
   /** Chunks promised whose lease had expired when they were fetched. */
   expiredChunks = 0
+  /** Chunks promised that the device had no room for, or failed to load. */
+  unfetchedChunks = 0
   verifiedChunks = 0
   /** Verified chunks whose bytes were wrong. */
   corruptChunks = 0

@@ -53,6 +53,7 @@ export interface ReplayReport {
   readonly stored_blocks: number
   readonly unstored_blocks: number
   readonly expired_blocks: number
+  readonly unfetched_blocks: number
   readonly verified_blocks: number
   readonly corrupt_blocks: number
   readonly prompt_tokens: number
@@ -97,6 +98,7 @@ export function replayReport(
     stored_blocks: counts.storedChunks,
     unstored_blocks: counts.unstoredChunks,
     expired_blocks: counts.expiredChunks,
+    unfetched_blocks: counts.unfetchedChunks,
     verified_blocks: counts.verifiedChunks,
     corrupt_blocks: counts.corruptChunks,
     prompt_tokens: counts.promptTokens,
@@ -161,6 +163,7 @@ export function reportRows(report: ReplayReport): string[][] {
     rows.push(['blocks verified', `${count(report.verified_blocks)}; ${count(report.corrupt_blocks)} wrong`])
   }
   if (report.expired_blocks > 0) rows.push(['blocks lost', `${count(report.expired_blocks)}, their lease had expired`])
+  if (report.unfetched_blocks > 0) rows.push(['blocks not fetched', `${count(report.unfetched_blocks)}, no room in L0`])
   rows.push(
     ['prefill time saved', `${count(Math.round(report.saved_prefill_seconds))} s of ${prefillSeconds(report)} s`],
     ['time of the trace', `${count(Math.round(report.trace_seconds))} s`],

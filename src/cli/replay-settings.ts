@@ -1,0 +1,171 @@
+import { resolve } from 'node:path'
+import type { MachineFacts } from '../config/fields.ts'
+import { bytes, type Field, integer, Refusal } from '../config/fields.ts'
+import { loadConfig, type ServeConfig } from '../config/load-config.ts'
+import { L0_DEFAULTS, type L0Options } from '../l0/options.ts'
+import type { L1Options } from '../l1/options.ts'
+import { MOONCAKE_BLOCK_TOKENS } from '../replay/mooncake-trace.ts'
+import type { CommandCall } from './command.ts'
+import { usageError } from './report-error.ts'
+
+export type Policy = L1Options['policy']
+
+/** A replay as it was asked for on the command line. */
+export interface ReplaySettings {
+  readonly file: string
+  readonly limit: number
+  readonly partialBlocks: 'drop' | 'count'
+  /** 0 = flat out. */
+  readonly speed: number
+  readonly overlaps: boolean
+  readonly isMetadataOnly: boolean
+  readonly tiers: { readonly l0: boolean; readonly l1: boolean; readonly l2: boolean }
+  readonly policy: Policy
+  readonly l0Bytes: number
+  readonly l1Bytes: number
+  /** 0 = L1 is sized in bytes. */
+  readonly l1Chunks: number
+  readonly l2Bytes: number
+  /** Absolute; null = a temporary directory. */
+  readonly l2Directory: string | null
+  readonly blockTokens: number
+  readonly blockBytes: number
+  readonly prefillTokensPerSecond: number
+  readonly decodeTokensPerSecond: number
+  readonly verifyEvery: number
+  readonly isSweep: boolean
+  /** Empty = chosen from the trace. */
+  readonly sweepChunks: readonly number[]
+  /** -1 = not served. */
+  readonly prometheusPort: number
+}
+
+const MIB = 1024 ** 2
+const BIG = 1_000_000_000
+const CHUNKS = { minimum: 16, maximum: 40_000_000 }
+const VERIFY_EVERY = { none: 0, sample: 64, all: 1 } as const
+
+/** Reads the options of `replay`. @throws CacheError CONFIG_INVALID */
+export function readReplaySettings(call: CommandCall): ReplaySettings {
+  const { options } = call
+  const count = (name: string, fallback: number, minimum = 1): number => {
+    return read(call, integer(`--${name}`, fallback, { minimum, maximum: BIG }, ''))
+  }
+  if (options.format === 'agent-text') {
+    throw usageError(
+      '--format agent-text needs the tokenizer, which this version does not have; use mooncake',
+      '--format',
+    )
+  }
+  if (options['flat-out'] === true && options.speed !== undefined) {
+    throw usageError('--flat-out and --speed exclude each other; give one of them', '--speed')
+  }
+  const isSweep = options.sweep === true
+  const isFlatOut = options['flat-out'] === true || isSweep
+  const blockTokens = MOONCAKE_BLOCK_TOKENS
+  const blockBytes = blockTokens * count('kv-bytes-per-token', 64)
+  const l1Chunks = options['l1-chunks'] === undefined ? 0 : read(call, integer('--l1-chunks', 0, CHUNKS, ''))
+  return {
+    file: call.positionals[0]!,
+    limit: options.limit === undefined ? Number.POSITIVE_INFINITY : count('limit', 0),
+    partialBlocks: options['partial-blocks'] === 'count' ? 'count' : 'drop',
+    speed: isFlatOut ? 0 : readSpeed(call),
+    overlaps: options.overlap === true || !isFlatOut,
+    isMetadataOnly: options['metadata-only'] === true || isSweep,
+    tiers: readTiers(call, isSweep),
+    policy: (options.policy ?? 'lru') as Policy,
+    l0Bytes: read(call, bytes('--l0-size', '256MiB', '', MIB)),
+    l1Bytes: l1Chunks === 0 ? read(call, bytes('--l1-size', '1GiB', '', MIB)) : l1Chunks * blockBytes,
+    l1Chunks,
+    l2Bytes: read(call, bytes('--l2-size', '4GiB', '', MIB)),
+    l2Directory: typeof options['l2-dir'] === 'string' ? resolve(options['l2-dir']) : null,
+    blockTokens,
+    blockBytes,
+    prefillTokensPerSecond: count('prefill-rate', 20_000),
+    decodeTokensPerSecond: count('decode-rate', 0, 0),
+    verifyEvery: VERIFY_EVERY[(options.verify ?? 'sample') as keyof typeof VERIFY_EVERY],
+    isSweep,
+    sweepChunks: readSweepChunks(call),
+    prometheusPort:
+      options['prometheus-port'] === undefined
+        ? -1
+        : read(call, integer('--prometheus-port', 0, { minimum: 0, maximum: 65_535 }, '')),
+  }
+}
+
+function read<T>(call: CommandCall, field: Field<T>): T {
+  const raw = call.options[field.flag.slice(2)]
+  if (raw === undefined) return field.default as T
+  try {
+    return field.parse(raw, undefined as never)
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    throw usageError(`${field.flag} is "${raw}": ${error.message}`, field.flag)
+  }
+}
+
+function readSpeed(call: CommandCall): number {
+  const speed = Number(call.options.speed ?? 1)
+  if (speed > 0 && speed <= 1_000_000) return speed
+  throw usageError(`--speed is "${call.options.speed}": write a number above 0, such as 60`, '--speed')
+}
+
+function readTiers(call: CommandCall, isSweep: boolean): ReplaySettings['tiers'] {
+  const text = String(call.options.tiers ?? (isSweep ? 'l1' : 'l0,l1,l2'))
+  const names = text.split(',').map((name) => name.trim())
+  const isKnown = names.every((name) => ['l0', 'l1', 'l2'].includes(name)) && new Set(names).size === names.length
+  if (!isKnown || !names.includes('l1')) {
+    throw usageError(`--tiers is "${text}": write l1, with l0, l2 or both, such as l0,l1`, '--tiers')
+  }
+  if (isSweep && names.length > 1) throw usageError('--sweep is about L1 alone; leave --tiers out', '--tiers')
+  return { l0: names.includes('l0'), l1: true, l2: names.includes('l2') }
+}
+
+function readSweepChunks(call: CommandCall): readonly number[] {
+  const text = call.options['sweep-chunks']
+  if (typeof text !== 'string') return []
+  const sizes = text.split(',').map(Number)
+  const isFine = sizes.every((size) => Number.isSafeInteger(size) && size >= CHUNKS.minimum && size <= CHUNKS.maximum)
+  if (isFine) return sizes
+  throw usageError(
+    `--sweep-chunks is "${text}": write numbers of ${CHUNKS.minimum} and more, with commas`,
+    '--sweep-chunks',
+  )
+}
+
+/** The options of the engine under replay: those of `serve`, with sizes of its own. */
+export function engineOptions(
+  settings: ReplaySettings,
+  machine: MachineFacts,
+): ServeConfig & { readonly blocks: L0Options } {
+  const { l1Bytes, blockBytes, blockTokens, l1Chunks } = settings
+  const chunks = Math.ceil(l1Bytes / blockBytes)
+  const flags: Record<string, string | number> = {
+    'chunk-tokens': blockTokens,
+    'l1-size': `${Math.max(l1Bytes, MIB)}B`,
+    'l1-policy': settings.policy,
+    'l1-index-chunks': indexChunks(chunks),
+    'l1-index-shards': indexChunks(chunks),
+    'l1-ghosts': Math.floor(indexChunks(chunks) / 4),
+    'transfer-load-budget': `${Math.max(MIB, Math.floor(Math.max(l1Bytes, MIB) / 4))}B`,
+    l2: 'none',
+  }
+  const argv = Object.entries(flags).map(([name, value]) => `--${name}=${value}`)
+  const { options } = loadConfig({ argv, env: {}, machine, readFile: () => '' })
+  const extentBytes = l1Chunks === 0 ? 0 : blockBytes * wholeExtentChunks(l1Chunks)
+  const l1 = { ...options.l1, capacityBytes: l1Bytes, extentBytes }
+  return { ...options, l1, blocks: { ...L0_DEFAULTS, capacityBytes: settings.l0Bytes, blockTokens } }
+}
+
+function indexChunks(residentChunks: number): number {
+  return Math.max(1024, 2 * residentChunks + 1024)
+}
+
+/** Chunks of one extent, such that whole extents hold exactly so many chunks: no rest is lost. */
+function wholeExtentChunks(chunks: number): number {
+  for (let size = Math.floor(chunks / 16); size > 1; size -= 1) if (chunks % size === 0) return size
+  return 1
+}
+
+/** Policies that the engine has. */
+export const POLICIES: readonly Policy[] = ['lru', 's3-fifo', 'arc']

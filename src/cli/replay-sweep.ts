@@ -1,0 +1,119 @@
+import { ManualClock, SystemClock } from '../core/clock.ts'
+import { belady } from '../replay/belady.ts'
+import { ChunkChecker } from '../replay/chunk-checker.ts'
+import { ClientPath } from '../replay/client-path.ts'
+import { loadMooncakeTrace } from '../replay/mooncake-trace.ts'
+import { type PrefixTrace, prefixTraceOf } from '../replay/prefix-nodes.ts'
+import { referenceLru } from '../replay/reference-lru.ts'
+import { ReplayCounts } from '../replay/replay-counts.ts'
+import { VirtualPace } from '../replay/replay-pace.ts'
+import { percent } from '../replay/report.ts'
+import type { TraceBatch } from '../replay/trace-batch.ts'
+import { VirtualServer } from '../replay/virtual-server.ts'
+import { answer, type CommandCall, type ExitCode } from './command.ts'
+import { ProgressBar } from './progress-bar.ts'
+import { openReplayEngine } from './replay-engine.ts'
+import { POLICIES, type Policy, type ReplaySettings } from './replay-settings.ts'
+import { textTable } from './table.ts'
+
+/** Sizes of L1 in a sweep, as shares of the distinct chunks of the trace. */
+const SWEEP_RATIOS = [0.02, 0.05, 0.1, 0.25, 0.5]
+const CHUNKS_MIN = 16
+
+interface SweepRow {
+  readonly l1_chunks: number
+  /** Hit ratio of the engine, by policy. */
+  readonly policies: Readonly<Record<string, number>>
+  readonly exact_lru: number
+  readonly belady: number
+}
+
+/** `kvtier replay FILE --sweep`: the engine's hit ratio over sizes and policies, beside what is known of the trace. */
+export async function printSweep(call: CommandCall, settings: ReplaySettings): Promise<ExitCode> {
+  const { file, partialBlocks, limit } = settings
+  const batch = await loadMooncakeTrace(file, { partialBlocks, limit })
+  const trace = prefixTraceOf(batch)
+  const sizes = settings.sweepChunks.length > 0 ? settings.sweepChunks : sizesFor(trace.distinct)
+  const policies = call.options.policy === undefined ? POLICIES : [settings.policy]
+  const bar = new ProgressBar(call.terminal, new SystemClock(), 'sweep')
+  const rows: SweepRow[] = []
+  for (const [index, l1Chunks] of sizes.entries()) {
+    const ratios: Record<string, number> = {}
+    for (const [turn, policy] of policies.entries()) {
+      const done = index * policies.length + turn
+      bar.update(done / (sizes.length * policies.length), done * batch.idCount, 'refs')
+      ratios[policy] = await hitRatio(batch, { ...settings, policy, l1Chunks, l1Bytes: l1Chunks * settings.blockBytes })
+    }
+    rows.push(sweepRow(trace, l1Chunks, ratios))
+  }
+  bar.finish()
+  const infinite = belady(trace, Number.POSITIVE_INFINITY).hitRatio
+  const json = {
+    file,
+    requests: batch.count,
+    block_refs: batch.idCount,
+    distinct_blocks: trace.distinct,
+    infinite,
+    rows,
+  }
+  answer(call, json, () => sweepText(settings, trace, policies, rows, infinite))
+  return 0
+}
+
+function sizesFor(distinct: number): number[] {
+  return SWEEP_RATIOS.map((ratio) => Math.max(CHUNKS_MIN, Math.ceil(distinct * ratio)))
+}
+
+function sweepRow(trace: PrefixTrace, l1Chunks: number, policies: Record<string, number>): SweepRow {
+  const exact = referenceLru(trace, l1Chunks).hitRatio
+  return { l1_chunks: l1Chunks, policies, exact_lru: exact, belady: belady(trace, l1Chunks).hitRatio }
+}
+
+async function hitRatio(batch: TraceBatch, settings: ReplaySettings): Promise<number> {
+  const clock = new ManualClock()
+  const onError = (where: string, error: unknown): void => {
+    throw new Error(`loop ${where} failed`, { cause: error })
+  }
+  const { runtime, space, close } = await openReplayEngine(settings, { clock, onError })
+  try {
+    const { engine } = runtime
+    const counts = new ReplayCounts()
+    const checker = new ChunkChecker(0, settings.blockBytes, counts)
+    const path = new ClientPath({ engine, arena: null, chunkBytes: settings.blockBytes, counts, checker })
+    const pace = new VirtualPace(clock, new SystemClock(), true, () => false)
+    const server = new VirtualServer(settings, { engine, space, pace, path, counts })
+    await server.run(batch)
+    await server.finish()
+    return counts.hitRatio
+  } finally {
+    await close()
+  }
+}
+
+function sweepText(
+  { file, blockTokens }: ReplaySettings,
+  trace: PrefixTrace,
+  policies: readonly Policy[],
+  rows: readonly SweepRow[],
+  infinite: number,
+): string {
+  const right = (title: string) => ({ title, align: 'right' as const })
+  const columns = ['L1 blocks', 'share', ...policies, 'exact LRU', 'Belady', 'infinite'].map(right)
+  const cells = rows.map((row) => [
+    row.l1_chunks.toLocaleString('en-US'),
+    percent(row.l1_chunks / trace.distinct),
+    ...policies.map((policy) => percent(row.policies[policy]!)),
+    percent(row.exact_lru),
+    percent(row.belady),
+    percent(infinite),
+  ])
+  const shape = `${trace.requests.toLocaleString('en-US')} requests, ${trace.nodes.length.toLocaleString('en-US')} block references`
+  return [
+    `Hit ratio of ${file} by size and policy of L1 (${shape} of ${blockTokens} tokens,`,
+    `${trace.distinct.toLocaleString('en-US')} distinct blocks; flat out, metadata only, keys derived from the hash ids):`,
+    '',
+    textTable(columns, cells),
+    '',
+    'Policies ran on the real engine. Exact LRU, Belady (the best possible) and infinite are computed from the trace.',
+  ].join('\n')
+}
