@@ -1,0 +1,87 @@
+import { composeEngine } from '../../src/app/compose.ts'
+import { ManualClock } from '../../src/core/clock.ts'
+import { DEVICE_PROFILES } from '../../src/l0/device-profiles.ts'
+import { L0_DEFAULTS } from '../../src/l0/options.ts'
+import { SimulatedDevice } from '../../src/l0/simulated-device.ts'
+import type { L1Options } from '../../src/l1/options.ts'
+import { MetricCells } from '../../src/metrics/cells.ts'
+import { Recorder } from '../../src/metrics/recorder.ts'
+import { random } from './random.ts'
+
+export const KIB = 1024
+
+export interface EngineSetup {
+  readonly seed: number
+  readonly l1?: Partial<L1Options>
+  /** 0 = no L0. */
+  readonly l0Bytes?: number
+  readonly hasBytes?: boolean
+  readonly loadBudgetBytes?: number
+}
+
+/** A whole engine on one thread and a manual clock, with real bytes and a simulated device. */
+export function makeEngine({ seed, l1 = {}, l0Bytes = 0, hasBytes = true, loadBudgetBytes }: EngineSetup) {
+  const clock = new ManualClock()
+  const cells = MetricCells.create({ maxTenants: 8, busCapacityEvents: 2 ** 16 })
+  const capacityBytes = l1.capacityBytes ?? 64 * KIB
+  const memory = hasBytes ? new Uint8Array(capacityBytes) : null
+  const errors: { where: string; error: unknown }[] = []
+  const profile = DEVICE_PROFILES.fast!
+  const device = l0Bytes === 0 ? null : new SimulatedDevice({ capacityBytes: l0Bytes, profile }, { clock })
+  device?.open(l0Bytes, memory)
+  const runtime = composeEngine(
+    {
+      engine: {
+        chunkTokens: 16,
+        leaseTtlMs: 1_000,
+        sessions: 64,
+        sweepIntervalMs: 50,
+        hashInlineChunks: 16,
+        models: 16,
+      },
+      l0: { ...L0_DEFAULTS, capacityBytes: l0Bytes, blockTokens: 4 },
+      l1: {
+        capacityBytes,
+        extentBytes: 4 * KIB,
+        indexCapacityChunks: 2_048,
+        indexCapacityShards: 2_048,
+        evictionHighRatio: 0.98,
+        evictionLowRatio: 0.95,
+        evictionIntervalMs: 100,
+        policy: 'lru',
+        ghostCapacityChunks: 128,
+        leaseCapacity: 256,
+        leaseEntryCapacity: 8_192,
+        lifecycleSampleEvery: 1,
+        pinRatioMax: 0.3,
+        ...l1,
+      },
+      transfer: {
+        storeBudgetBytes: 16 * KIB,
+        storeQueueShards: 64,
+        batchShards: 4,
+        loadBudgetBytes: loadBudgetBytes ?? 16 * KIB,
+        prefetchJobs: 8,
+        storeIntervalMs: 20,
+      },
+    },
+    {
+      clock,
+      cells,
+      memory,
+      device,
+      random: random(seed),
+      onError: (where, error) => errors.push({ where, error }),
+    },
+  )
+  const recorder = new Recorder(cells)
+  return { ...runtime, clock, cells, memory, device, recorder, errors }
+}
+
+/** Lets everything that is due at this moment of a manual clock happen, promises included. */
+export async function settle(clock: ManualClock, turns = 8): Promise<void> {
+  for (let turn = 0; turn < turns; turn += 1) {
+    clock.advance(0)
+    await new Promise<void>((resolve) => setImmediate(resolve))
+  }
+}
