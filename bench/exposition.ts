@@ -57,7 +57,7 @@ function scene(lines: number): Scene {
 
 function countLines(reader: SnapshotReader): number {
   let lines = 0
-  for (const piece of renderPieces(reader.take(), 'text')) lines += piece.split('\n').length
+  for (const piece of renderPieces(reader.take(), 'text')) lines += piece.toString().split('\n').length
   return lines
 }
 
@@ -67,7 +67,7 @@ function renderOnce(reader: SnapshotReader): { bytes: number; longestMs: number 
   let longestMs = 0
   let start = performance.now()
   for (const piece of renderPieces(reader.take(), 'text', SLICE_LINES)) {
-    bytes += Buffer.from(piece).length
+    bytes += piece.length
     const now = performance.now()
     longestMs = Math.max(longestMs, now - start)
     start = now

@@ -55,7 +55,7 @@ export class Exposition {
   async #render(format: TextFormat): Promise<Rendering> {
     const pieces: Buffer[] = []
     for (const piece of renderPieces(this.#reader.take(), format)) {
-      pieces.push(Buffer.from(piece))
+      pieces.push(piece)
       await this.#pause()
     }
     if (this.#foreign !== null) pieces.push(Buffer.from(await this.#foreign.text(format)))

@@ -4,7 +4,7 @@ import type { CellPart, Metric } from './define.ts'
 import type { Histograms } from './histograms.ts'
 import { labelText } from './label-text.ts'
 import { READINGS, type ReadingContext, type ReadValue } from './readings.ts'
-import { type FamilyVisitor, Series } from './series.ts'
+import { type FamilyVisitor, Series, TextStore } from './series.ts'
 
 /** All series of one metric in one snapshot, in places that can be visited a range at a time; some may be empty. */
 export interface Family {
@@ -16,6 +16,8 @@ export interface Family {
 
 /** Tells which rows of a table are in use, in places 0..n-1, and what labels a row has. */
 export class Rows {
+  /** Where all series of these rows keep their texts. */
+  readonly texts = new TextStore()
   readonly #cells: MetricCells
   #tenants = 0
   #adapters = 0
@@ -69,8 +71,11 @@ export class Rows {
   }
 }
 
-function seriesOf(metric: Metric, labels: Readonly<Record<string, string>>): Series {
-  return new Series(metric.labels.map((name) => [name, labels[name]!]))
+function seriesOf(metric: Metric, labels: Readonly<Record<string, string>>, texts: TextStore): Series {
+  return new Series(
+    metric.labels.map((name) => [name, labels[name]!]),
+    texts,
+  )
 }
 
 interface BoundPart {
@@ -129,7 +134,7 @@ export class CellFamily implements Family {
     let series = bound.series[row]
     if (series === undefined) {
       const labels = bound.part.isSummed ? {} : this.#rows.labels(bound.kind, row)
-      series = seriesOf(this.metric, { ...labels, ...bound.part.extra })
+      series = seriesOf(this.metric, { ...labels, ...bound.part.extra }, this.#rows.texts)
       bound.series[row] = series
     }
     visitor.value(series, bound.part.reader === 'age' ? Math.max(0, this.#nowMs() - raw) / 1000 : raw)
@@ -156,10 +161,12 @@ export class ReadingFamily implements Family {
   readonly metric: Metric
   readonly #read: () => ReadValue[]
   readonly #series = new Map<string, Series>()
+  readonly #rows: Rows
   #values: ReadValue[] = []
 
-  constructor(metric: Metric, reading: keyof typeof READINGS, context: ReadingContext) {
+  constructor(metric: Metric, reading: keyof typeof READINGS, context: ReadingContext, rows: Rows) {
     this.metric = metric
+    this.#rows = rows
     this.#read = () => READINGS[reading](context)
   }
 
@@ -176,7 +183,8 @@ export class ReadingFamily implements Family {
       const key = JSON.stringify(labels)
       let series = this.#series.get(key)
       if (series === undefined) {
-        series = new Series(this.metric.labels.map((name, i) => [name, labelText(labels[i]!)]))
+        const values = this.metric.labels.map((name, i) => [name, labelText(labels[i]!)] as const)
+        series = new Series(values, this.#rows.texts)
         this.#series.set(key, series)
       }
       visitor.value(series, value)
@@ -205,7 +213,7 @@ export class HistogramFamily implements Family {
     const kind = this.metric.labels.includes('l2_name') ? 'adapterTenant' : 'tenant'
     for (let place = from; place < Math.min(to, this.places()); place += 1) {
       const row = this.#histograms.series[place]!
-      this.#series[place] ??= seriesOf(this.metric, this.#rows.labels(kind, row))
+      this.#series[place] ??= seriesOf(this.metric, this.#rows.labels(kind, row), this.#rows.texts)
       visitor.distribution(this.#series[place]!, this.#histograms.cells(row)!)
     }
   }

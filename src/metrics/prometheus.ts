@@ -1,3 +1,4 @@
+import { ByteText } from './byte-text.ts'
 import type { Metric } from './define.ts'
 import type { Family } from './families.ts'
 import type { FamilyVisitor, Series } from './series.ts'
@@ -9,8 +10,8 @@ export const CONTENT_TYPES: Readonly<Record<TextFormat, string>> = {
   openmetrics: 'application/openmetrics-text; version=1.0.0; charset=utf-8',
 }
 
-/** Sample lines rendered in one go: a tenth of a millisecond. Longer texts also cost more a line to turn into bytes. */
-export const SLICE_LINES = 500
+/** Sample lines rendered in one go: about a quarter of a millisecond. */
+export const SLICE_LINES = 2_000
 
 export function escapeLabel(value: string): string {
   return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
@@ -19,11 +20,6 @@ export function escapeLabel(value: string): string {
 function escapeHelp(text: string, format: TextFormat): string {
   const escaped = text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')
   return format === 'openmetrics' ? escaped.replaceAll('"', '\\"') : escaped
-}
-
-function formatValue(value: number): string {
-  if (Number.isFinite(value)) return `${value}`
-  return Number.isNaN(value) ? 'NaN' : value > 0 ? '+Inf' : '-Inf'
 }
 
 /** OpenMetrics wants bounds in the form of floats: 1.0, not 1. */
@@ -43,44 +39,48 @@ function headOf(metric: Metric, format: TextFormat): string {
   return `# HELP ${name} ${escapeHelp(metric.help, format)}\n# TYPE ${name} ${metric.type}\n`
 }
 
-/** Builds the text of one family. What stands before a value is made once for each series and kept in it. */
-class FamilyText implements FamilyVisitor {
-  text = ''
-  readonly #format: TextFormat
-  readonly #formatIndex: number
+/** Writes the series of one family. What stands before a value is made once for each series and kept in it. */
+class FamilyWriter implements FamilyVisitor {
   readonly #metric: Metric
+  readonly #format: TextFormat
+  /** Place of the format in `Series.leads`. Values without buckets read the same in both. */
+  readonly #bucketFormat: number
+  readonly #text: ByteText
   #isOpened = false
 
-  constructor(metric: Metric, format: TextFormat) {
+  constructor(metric: Metric, format: TextFormat, text: ByteText) {
     this.#metric = metric
     this.#format = format
-    this.#formatIndex = format === 'text' ? 0 : 1
+    this.#bucketFormat = format === 'text' ? 0 : 1
+    this.#text = text
   }
 
   value(series: Series, value: number): void {
     this.#open()
-    series.leads[0] ??= [labelled(this.#metric.name, series)]
-    this.text += `${series.leads[0][0]!}${formatValue(value)}\n`
+    series.leads[0] ??= series.texts.add([labelled(this.#metric.name, series)])
+    const leads = series.leads[0]!
+    this.#text.line(series.texts.bytes, leads[0]!, leads[1]!, value)
   }
 
   distribution(series: Series, cells: Float64Array): void {
     this.#open()
-    series.leads[this.#formatIndex] ??= this.#bucketLeads(series)
-    const leads = series.leads[this.#formatIndex]!
+    series.leads[this.#bucketFormat] ??= series.texts.add(this.#bucketLeads(series))
+    const leads = series.leads[this.#bucketFormat]!
+    const { bytes } = series.texts
     const buckets = cells.length - 1
     let count = 0
-    let text = ''
     for (let i = 0; i < buckets; i += 1) {
       count += cells[i]!
-      text += `${leads[i]!}${count}\n`
+      this.#text.line(bytes, leads[i]!, leads[i + 1]!, count)
     }
-    this.text += `${text}${leads[buckets]!}${formatValue(cells[buckets]!)}\n${leads[buckets + 1]!}${count}\n`
+    this.#text.line(bytes, leads[buckets]!, leads[buckets + 1]!, cells[buckets]!)
+    this.#text.line(bytes, leads[buckets + 1]!, leads[buckets + 2]!, count)
   }
 
   #open(): void {
     if (this.#isOpened) return
     this.#isOpened = true
-    this.text += headOf(this.#metric, this.#format)
+    this.#text.text(headOf(this.#metric, this.#format))
   }
 
   #bucketLeads(series: Series): string[] {
@@ -95,20 +95,20 @@ class FamilyText implements FamilyVisitor {
 }
 
 /**
- * The exposition of a snapshot in pieces of about `sliceLines` sample lines. A caller that lets other work run
- * between pieces keeps the thread responsive. No closing `# EOF`: `exposition` adds it after all parts.
+ * The exposition of a snapshot in UTF-8, in pieces of about `sliceLines` sample lines. A caller that lets other work
+ * run between pieces keeps the thread responsive. No closing `# EOF`: `exposition.ts` adds it after all parts.
  */
 export function* renderPieces(
   families: readonly Family[],
   format: TextFormat,
   sliceLines = SLICE_LINES,
-): Generator<string> {
-  let piece = ''
+): Generator<Buffer> {
+  const text = new ByteText()
   let lines = 0
   for (const family of families) {
     const { metric } = family
     const linesPerPlace = metric.type === 'histogram' ? metric.bounds.length + 3 : 1
-    const writer = new FamilyText(metric, format)
+    const writer = new FamilyWriter(metric, format, text)
     const places = family.places()
     for (let from = 0; from < places; ) {
       const room = Math.max(1, Math.floor((sliceLines - lines) / linesPerPlace))
@@ -116,13 +116,10 @@ export function* renderPieces(
       family.visit(from, to, writer)
       lines += (to - from) * linesPerPlace
       from = to
-      piece += writer.text
-      writer.text = ''
       if (lines < sliceLines) continue
-      yield piece
-      piece = ''
+      yield text.take()
       lines = 0
     }
   }
-  if (piece !== '') yield piece
+  if (text.length > 0) yield text.take()
 }

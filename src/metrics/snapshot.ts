@@ -40,7 +40,7 @@ export class SnapshotReader {
       case 'cells':
         return new CellFamily(metric, source.parts, this.#copy, this.#rows, () => this.#nowMs)
       case 'reading':
-        return new ReadingFamily(metric, source.reading, this.#context)
+        return new ReadingFamily(metric, source.reading, this.#context, this.#rows)
       case 'event':
       case 'reuseDistance':
         return new HistogramFamily(this.#context.recorder.histograms(metric.name), this.#rows)

@@ -58,7 +58,7 @@ it('lets the thread run between pieces', async () => {
   })
   const { body } = await exposition.render('text')
   const lines = body.toString().split('\n').length
-  expect(pauses).toBeGreaterThanOrEqual(Math.floor(lines / 600))
+  expect(pauses).toBeGreaterThanOrEqual(Math.floor(lines / 2_200))
 })
 
 it('compresses a rendering once', async () => {

@@ -12,7 +12,7 @@ import { HOSTILE_LABELS, measured, recordEverything } from '../../support/full-c
 const TENANT = { model_name: 'm', cache_salt: 's' }
 
 function scrape(reader: SnapshotReader) {
-  return parseExposition([...renderPieces(reader.take(), 'text')].join(''))
+  return parseExposition(Buffer.concat([...renderPieces(reader.take(), 'text')]).toString())
 }
 
 function names(reader: SnapshotReader): string[] {
@@ -186,10 +186,12 @@ it('shows one moment, however long the rendering takes', () => {
   const tenant = cells.tenants.tenantOf('m', 's')
   cells.engineTenants.add(tenant, 'lookups', 1)
   cells.engineTenants.add(tenant, 'requestedTokens', 100)
-  const pieces: string[] = []
+  const pieces: Buffer[] = []
   for (const piece of renderPieces(reader.take(), 'text', 1)) {
     pieces.push(piece)
     cells.engineTenants.add(tenant, 'hitTokens', 1000)
   }
-  expect(seriesValue(parseExposition(pieces.join('')), 'cache_mp_lookup_hit_tokens_total', TENANT)).toBe(0)
+  expect(
+    seriesValue(parseExposition(Buffer.concat(pieces).toString()), 'cache_mp_lookup_hit_tokens_total', TENANT),
+  ).toBe(0)
 })
