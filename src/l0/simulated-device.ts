@@ -24,12 +24,18 @@ export interface SimulatedDeviceOptions {
   readonly profile: DeviceProfile
 }
 
+/** Bytes moved in one go: about 2 ms of this thread. More go on in the next timer. */
+const SLICE_BYTES = 32 * 1024 ** 2
+
 type Done = (busySeconds: number, error: Error | null) => void
 
 interface Transfer extends Job {
   readonly done: Done
   readonly fault: DeviceFault['kind'] | null
   readonly batch: CopyBatch | null // null: no bytes to move
+  /** Copies not yet moved whole, and bytes of the last of them already moved. */
+  copiesLeft: number
+  partBytes: number
 }
 
 interface Stream {
@@ -123,6 +129,8 @@ export class SimulatedDevice implements Device {
       done,
       fault: this.#faults.get(sequence) ?? null,
       batch: this.#memory === null ? null : copyOf(batch),
+      copiesLeft: batch.count,
+      partBytes: 0,
     }
     this.#faults.delete(sequence)
     if (this.#state === 'open') {
@@ -194,14 +202,24 @@ export class SimulatedDevice implements Device {
     }
   }
 
-  /** Settles every ended transfer, each once, whatever its fence throws; the first exception is passed on. */
+  /**
+   * Settles ended transfers in order, each once, whatever its fence throws; the first exception is passed on. Stops
+   * when a slice of bytes is used up.
+   */
   #settleAll(): void {
     let firstError: unknown
+    let sliceBytes = SLICE_BYTES
     for (const queue of [this.#ended, this.#refused]) {
       // What a fence submits here is not settled here: it waits for its own timer.
       for (let left = queue.length; left > 0 && queue.length > 0; left -= 1) {
+        const transfer = queue[0]!
+        if (this.#state === 'open' && transfer.batch !== null) {
+          sliceBytes = this.#move(transfer, transfer.batch, sliceBytes)
+          if (sliceBytes < 0) break
+        }
+        queue.shift()
         try {
-          this.#settle(queue.shift()!)
+          this.#settle(transfer)
         } catch (error) {
           firstError ??= error
         }
@@ -215,7 +233,6 @@ export class SimulatedDevice implements Device {
       transfer.done(transfer.busySeconds, this.#faultError(`the device is ${this.#state}`))
       return
     }
-    if (transfer.batch !== null) this.#move(transfer.batch, transfer.fault !== null)
     if (transfer.fault === 'lost') {
       this.#state = 'lost'
       this.#failPending()
@@ -229,18 +246,31 @@ export class SimulatedDevice implements Device {
     this.#ended.push(...this.#engines.drop())
   }
 
-  /** Moves the bytes, last copy first. A torn batch stops half way. */
-  #move(batch: CopyBatch, isTorn: boolean): void {
+  /**
+   * Moves bytes of a transfer, last copy first, at most `sliceBytes`. One that fails stops half way: it is torn.
+   *
+   * @returns what is left of the slice; -1 when it was too short, and the rest is for another call.
+   */
+  #move(transfer: Transfer, batch: CopyBatch, sliceBytes: number): number {
     const memory = this.#memory!
     const host = this.#host!
-    const last = isTorn ? batch.count >> 1 : 0
-    for (let copy = batch.count - 1; copy >= last; copy -= 1) {
-      const deviceOffset = batch.deviceOffsets[copy]!
-      const hostOffset = batch.hostOffsets[copy]!
-      const length = batch.lengths[copy]!
-      if (batch.direction === 'store') host.set(memory.subarray(deviceOffset, deviceOffset + length), hostOffset)
-      else memory.set(host.subarray(hostOffset, hostOffset + length), deviceOffset)
+    const until = transfer.fault === null ? 0 : batch.count >> 1
+    let left = sliceBytes
+    while (transfer.copiesLeft > until) {
+      if (left === 0) return -1
+      const copy = transfer.copiesLeft - 1
+      const bytes = Math.min(left, batch.lengths[copy]! - transfer.partBytes)
+      const onDevice = batch.deviceOffsets[copy]! + transfer.partBytes
+      const onHost = batch.hostOffsets[copy]! + transfer.partBytes
+      if (batch.direction === 'store') host.set(memory.subarray(onDevice, onDevice + bytes), onHost)
+      else memory.set(host.subarray(onHost, onHost + bytes), onDevice)
+      left -= bytes
+      transfer.partBytes += bytes
+      if (transfer.partBytes < batch.lengths[copy]!) continue
+      transfer.copiesLeft = copy
+      transfer.partBytes = 0
     }
+    return left
   }
 
   #faultError(reason: string): CacheError {

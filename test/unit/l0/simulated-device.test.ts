@@ -113,6 +113,34 @@ describe('SimulatedDevice', () => {
     expect(log).toHaveLength(100)
   })
 
+  it('moves a large batch in slices, and settles it once all of it is there', () => {
+    const clock = new ManualClock()
+    const device = new SimulatedDevice({ capacityBytes: 80 * MIB, profile: INSTANT }, { clock })
+    const host = new Uint8Array(80 * MIB).fill(3)
+    device.open(80 * MIB, host)
+    const stream = device.createStream()
+    let ended = 0
+    const offsets = Float64Array.from([0, 50 * MIB])
+    const lengths = Float64Array.from([50 * MIB, 30 * MIB])
+    device.submit(
+      stream,
+      { direction: 'load', count: 2, deviceOffsets: offsets, hostOffsets: offsets, lengths },
+      () => {
+        ended += 1
+        expect(Buffer.compare(device.memory!, host)).toBe(0)
+      },
+    )
+    const schedule = clock.schedule.bind(clock)
+    let timers = 0
+    clock.schedule = (delayMs, callback) => {
+      timers += 1
+      return schedule(delayMs, callback)
+    }
+    clock.advance(0)
+    expect(ended).toBe(1)
+    expect(timers).toBe(2)
+  })
+
   it('does not start a batch whose range leaves the pool', () => {
     const { submit, device } = openDevice(FAST, true)
     expect(() => submit('far', device.createStream(), 'load', [KIB], 4 * MIB)).toThrow('beyond the device pool')
