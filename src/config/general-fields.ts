@@ -1,4 +1,4 @@
-import { bytes, derived, directory, type FieldTable, integer, oneOf } from './fields.ts'
+import { derived, directory, type FieldTable, integer, oneOf } from './fields.ts'
 
 /** Options of the process as a whole. */
 export interface GeneralOptions {
@@ -40,21 +40,3 @@ export const generalFields = {
     'Events that may wait for the metrics thread; the newest is dropped, and counted, when it is full.',
   ),
 } satisfies FieldTable<GeneralOptions>
-
-/** Options of the GPU tier. */
-export interface DeviceOptions {
-  /** Bytes of the L0 pool. */
-  readonly capacityBytes: number
-  /** Speed of the simulated device. */
-  readonly simulatedProfile: string
-}
-
-export const deviceFields = {
-  capacityBytes: bytes('--l0-size', '1GiB', 'Memory of the L0 block pool, on the device.', 1024 ** 2),
-  simulatedProfile: oneOf(
-    '--simulated-device-profile',
-    ['h100-pcie5', 'fast', 'instant'],
-    'h100-pcie5',
-    'Speed of the simulated GPU that stands in for a real one.',
-  ) as FieldTable<DeviceOptions>['simulatedProfile'],
-} satisfies FieldTable<DeviceOptions>

@@ -3,7 +3,8 @@ import type { AdapterOptions } from '../l2/options.ts'
 import { adaptersField } from './adapter-fields.ts'
 import { engineFields } from './engine-fields.ts'
 import type { FieldTable } from './fields.ts'
-import { deviceFields, generalFields } from './general-fields.ts'
+import { generalFields } from './general-fields.ts'
+import { l0Fields } from './l0-fields.ts'
 import { l1Fields } from './l1-fields.ts'
 import { type LoadedOptions, loadOptions, type OptionInputs, type OptionsOf } from './load-options.ts'
 import { printable } from './option-names.ts'
@@ -16,7 +17,7 @@ export const serveTables = {
   engine: engineFields,
   http: httpFields,
   prometheus: prometheusFields,
-  l0: deviceFields,
+  l0: l0Fields,
   l1: l1Fields,
   l2: { adapters: adaptersField } satisfies FieldTable<{ readonly adapters: readonly AdapterOptions[] }>,
   transfer: transferFields,

@@ -62,22 +62,30 @@ interface FrameworkError extends Error {
   readonly validationContext?: string
 }
 
-const FRAMEWORK_CODES: Readonly<
-  Record<string, { readonly status: number; readonly code: string; readonly message: string }>
-> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: { status: 413, code: 'PAYLOAD_TOO_LARGE', message: 'the body is over the limit' },
+interface KnownError {
+  readonly status: number
+  readonly code: string
+  readonly field?: string
+  readonly message: string
+}
+
+const BAD_BODY = { status: 400, code: 'BAD_REQUEST', field: 'body' } as const
+const FRAMEWORK_CODES: Readonly<Record<string, KnownError>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: {
+    status: 413,
+    code: 'PAYLOAD_TOO_LARGE',
+    field: 'body',
+    message: 'the body is over the limit',
+  },
   FST_ERR_CTP_INVALID_MEDIA_TYPE: {
     status: 415,
     code: 'UNSUPPORTED_MEDIA_TYPE',
+    field: 'content-type',
     message: 'the content-type is not one that this route takes',
   },
-  FST_ERR_CTP_INVALID_JSON_BODY: { status: 400, code: 'BAD_REQUEST', message: 'the body is not valid JSON' },
-  FST_ERR_CTP_EMPTY_JSON_BODY: { status: 400, code: 'BAD_REQUEST', message: 'the body is empty; send a JSON object' },
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
-    status: 400,
-    code: 'BAD_REQUEST',
-    message: 'the body is not as long as the content-length says',
-  },
+  FST_ERR_CTP_INVALID_JSON_BODY: { ...BAD_BODY, message: 'the body is not valid JSON' },
+  FST_ERR_CTP_EMPTY_JSON_BODY: { ...BAD_BODY, message: 'the body is empty; send a JSON object' },
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: { ...BAD_BODY, message: 'the body is not as long as the content-length says' },
   FST_ERR_BAD_URL: { status: 400, code: 'BAD_REQUEST', message: 'the URL is not valid' },
 }
 
@@ -92,8 +100,7 @@ export function mapError(error: unknown, requestId: string): MappedError {
   }
   const known = FRAMEWORK_CODES[foreign?.code ?? '']
   if (known !== undefined) {
-    const field = known.status === 415 ? 'content-type' : known.code === 'BAD_REQUEST' ? 'body' : undefined
-    return mapped(known.status, known.code, known.message, requestId, field)
+    return mapped(known.status, known.code, known.message, requestId, known.field)
   }
   const status = foreign?.statusCode
   if (status !== undefined && status >= 400 && status < 500) {
