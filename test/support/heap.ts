@@ -4,7 +4,7 @@ import { runInNewContext } from 'node:vm'
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
-/** Bytes of heap that `work` leaves or churns through, without a collection in between being counted as free. */
+/** Bytes of heap that `work` allocates, as long as it is too little for a collection to fall into it. */
 export function heapGrowthBytes(work: () => void): number {
   collect()
   collect()
