@@ -9,7 +9,7 @@ export type KeyWords = Uint32Array
  */
 export function keyWords(bytes: Uint8Array): KeyWords {
   if (bytes.byteOffset % 4 === 0) return new Uint32Array(bytes.buffer, bytes.byteOffset, bytes.length >>> 2)
-  const copy = Uint8Array.from(bytes)
+  const copy = new Uint8Array(bytes)
   return new Uint32Array(copy.buffer, 0, bytes.length >>> 2)
 }
 

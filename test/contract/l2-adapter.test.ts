@@ -1,11 +1,15 @@
+import { MessageChannel } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SystemClock } from '../../src/core/clock.ts'
 import { type L2Adapter, OUTCOME_FULL, OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../src/l2/adapter.ts'
+import { hostAdapters } from '../../src/l2/adapter-host.ts'
 import { FilesystemAdapter } from '../../src/l2/adapters/filesystem.ts'
 import { MemoryAdapter } from '../../src/l2/adapters/memory.ts'
 import { HEADER_BYTES } from '../../src/l2/object-format.ts'
-import { FILESYSTEM_DEFAULT, MEMORY_DEFAULT } from '../../src/l2/options.ts'
+import { type BackendOptions, FILESYSTEM_DEFAULT, MEMORY_DEFAULT } from '../../src/l2/options.ts'
+import { AdapterLink } from '../../src/l2/remote-adapter.ts'
 import { lockFile } from '../../src/native/file-lock.ts'
+import { ArenaClient } from '../support/arena-client.ts'
 import {
   blanks,
   chainBatch,
@@ -43,7 +47,38 @@ const filesystem: Subject = {
   },
 }
 
-const SUBJECTS: Record<string, Subject> = { memory, filesystem }
+const SUBJECTS: Record<string, Subject> = {
+  memory,
+  filesystem,
+  'remote memory': remote(memory, MEMORY_DEFAULT),
+  'remote filesystem': remote(filesystem, { ...FILESYSTEM_DEFAULT, directory: '' }),
+  'remote memory, from the arena,': remote(memory, MEMORY_DEFAULT, new Uint8Array(new SharedArrayBuffer(1 << 20))),
+  'remote filesystem, from the arena,': remote(
+    filesystem,
+    { ...FILESYSTEM_DEFAULT, directory: '' },
+    new Uint8Array(new SharedArrayBuffer(1 << 20), 512),
+  ),
+}
+
+/** The same adapter behind a port, with the bytes in messages, or in an arena that both sides see. */
+function remote(subject: Subject, backend: BackendOptions, arena: Uint8Array | null = null): Subject {
+  return {
+    objectBytes: subject.objectBytes,
+    make: (capacityBytes) => {
+      const { adapter, dispose } = subject.make(capacityBytes)
+      const { port1, port2 } = new MessageChannel()
+      hostAdapters(port2, arena, { memory: () => adapter, filesystem: () => adapter })
+      const proxy = new AdapterLink(port1, arena).adapter({ ...backend, capacityBytes })
+      return {
+        adapter: arena === null ? proxy : new ArenaClient(proxy, arena),
+        dispose: async () => {
+          port1.close()
+          await dispose()
+        },
+      }
+    },
+  }
+}
 const OTHER_SPACES = {
   model: { ...SPACE, model: 'n' },
   salt: { ...SPACE, salt: 's' },

@@ -170,7 +170,7 @@ export class MemoryAdapter implements L2Adapter {
   #keep(node: number, source: Uint8Array, shardBytes: number): void {
     if (!this.#options.keepBytes) return
     assert(source.length === shardBytes, 'payload of another length than its space')
-    this.#payloads[node] = Uint8Array.from(source)
+    this.#payloads[node] = new Uint8Array(source)
     this.#sums[node] = crc32(source)
   }
 

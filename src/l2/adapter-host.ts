@@ -1,0 +1,136 @@
+import { assert } from '../core/assert.ts'
+import type { KeyBatch, L2Adapter } from './adapter.ts'
+import { type AdapterReply, type AdapterRequest, type ObjectBytes, type Port, toWire } from './adapter-messages.ts'
+import type { FilesystemAdapterOptions, MemoryAdapterOptions } from './options.ts'
+
+/** How this thread makes adapters. */
+export interface AdapterFactories {
+  readonly memory: (options: MemoryAdapterOptions) => L2Adapter
+  readonly filesystem: (options: FilesystemAdapterOptions) => L2Adapter
+}
+
+type Answer = Partial<Pick<AdapterReply, 'amount' | 'perKey' | 'inline'>>
+type RequestOf<Kind extends AdapterRequest['kind']> = Extract<AdapterRequest, { readonly kind: Kind }>
+
+/**
+ * Runs adapters in this thread for a `RemoteAdapter` in another.
+ *
+ * @param memory this thread's view of the arena; null when bytes never lie there.
+ */
+export function hostAdapters(port: Port, memory: Uint8Array | null, factories: AdapterFactories): void {
+  const host = new AdapterHost(port, memory, factories)
+  port.on('message', (request) => void host.take(request as AdapterRequest))
+}
+
+class AdapterHost {
+  readonly #port: Port
+  readonly #memory: Uint8Array | null
+  readonly #factories: AdapterFactories
+  readonly #adapters = new Map<number, L2Adapter>()
+  /** By request. */
+  readonly #aborts = new Map<number, AbortController>()
+
+  constructor(port: Port, memory: Uint8Array | null, factories: AdapterFactories) {
+    this.#port = port
+    this.#memory = memory
+    this.#factories = factories
+  }
+
+  /** Answers one request, well or with its error. */
+  async take(request: AdapterRequest): Promise<void> {
+    const { id } = request
+    if (request.kind === 'abort') {
+      this.#aborts.get(id)?.abort()
+      return
+    }
+    const abort = new AbortController()
+    this.#aborts.set(id, abort)
+    try {
+      this.#reply(request, await this.#answer(request, abort.signal), null)
+    } catch (error) {
+      this.#reply(request, {}, error)
+    }
+    this.#aborts.delete(id)
+  }
+
+  #reply({ id, adapter }: AdapterRequest, answer: Answer, error: unknown): void {
+    const { amount = 0, perKey = null, inline = null } = answer
+    const usage = this.#adapters.get(adapter)?.usage() ?? null
+    const reply: AdapterReply = {
+      id,
+      amount,
+      perKey,
+      inline,
+      usage,
+      error: error === null ? null : toWire(error),
+    }
+    const moved = [perKey, inline].filter((bytes) => bytes !== null)
+    this.#port.postMessage(
+      reply,
+      moved.map(({ buffer }) => buffer),
+    )
+  }
+
+  async #answer(request: AdapterRequest, signal: AbortSignal): Promise<Answer> {
+    switch (request.kind) {
+      case 'open':
+        return this.#open(request)
+      case 'lookup': {
+        const found = new Uint8Array(request.count)
+        await this.#adapterOf(request).lookup(request, found, signal)
+        return { perKey: found }
+      }
+      case 'store': {
+        const outcomes = new Uint8Array(request.count)
+        const sources = this.#views(request, request.inline)
+        const amount = await this.#adapterOf(request).store(request, sources, outcomes, signal)
+        return { amount, perKey: outcomes }
+      }
+      case 'load':
+        return this.#load(request, signal)
+      case 'remove':
+        return { amount: await this.#adapterOf(request).remove(request, signal) }
+      case 'clear': {
+        const { model, salt } = request
+        const filter = { ...(model === undefined ? {} : { model }), ...(salt === undefined ? {} : { salt }) }
+        return { amount: await this.#adapterOf(request).clear(filter, signal) }
+      }
+      default:
+        await this.#adapters.get(request.adapter)?.close()
+        this.#adapters.delete(request.adapter)
+        return {}
+    }
+  }
+
+  async #open({ adapter: number, backend }: RequestOf<'open'>): Promise<Answer> {
+    const make = this.#factories[backend.type] as (options: typeof backend) => L2Adapter
+    const adapter = make(backend)
+    await adapter.open()
+    this.#adapters.set(number, adapter)
+    return {}
+  }
+
+  async #load(request: RequestOf<'load'>, signal: AbortSignal): Promise<Answer> {
+    const outcomes = new Uint8Array(request.count)
+    const inline = request.offsets === null ? new Uint8Array(request.count * request.lengthBytes) : null
+    const targets = this.#views(request, inline)
+    const amount = await this.#adapterOf(request).load(request, targets, outcomes, signal)
+    return { amount, perKey: outcomes, inline }
+  }
+
+  #adapterOf({ adapter }: AdapterRequest): L2Adapter {
+    const hosted = this.#adapters.get(adapter)
+    assert(hosted !== undefined, 'a request for an adapter that was not opened')
+    return hosted
+  }
+
+  #views({ count, offsets, lengthBytes }: KeyBatch & ObjectBytes, inline: Uint8Array | null): Uint8Array[] {
+    const bytes = offsets === null ? inline : this.#memory
+    assert(bytes !== null, 'object bytes that are nowhere')
+    return Array.from({ length: count }, (_, key) => {
+      const at = offsets === null ? key * lengthBytes : offsets[key]!
+      assert(at + lengthBytes <= bytes.length, 'object bytes outside of the memory')
+      return bytes.subarray(at, at + lengthBytes)
+    })
+  }
+}

@@ -1,0 +1,215 @@
+import { CacheError } from '../core/errors.ts'
+import { HASH_BYTES } from '../core/hash-chain.ts'
+import type { AdapterUsage, KeyBatch, L2Adapter } from './adapter.ts'
+import { type AdapterReply, fromWire, type ObjectBytes, type Port, type RequestBody } from './adapter-messages.ts'
+import type { BackendOptions } from './options.ts'
+
+interface Waiting {
+  readonly adapter: RemoteAdapter
+  readonly resolve: (reply: AdapterReply) => void
+  readonly reject: (error: CacheError) => void
+}
+
+/**
+ * The data thread's side of an io worker that hosts adapters (`hostAdapters`). One link a worker; any number of
+ * adapters share it.
+ */
+export class AdapterLink {
+  readonly #port: Port
+  readonly #memory: Uint8Array | null
+  readonly #waiting = new Map<number, Waiting>()
+  #nextId = 1
+  #nextAdapter = 1
+  #lost: CacheError | undefined
+
+  /** @param memory this thread's view of the arena; null when bytes never lie there. */
+  constructor(port: Port, memory: Uint8Array | null) {
+    this.#port = port
+    this.#memory = memory
+    port.on('message', (reply) => this.#take(reply as AdapterReply))
+  }
+
+  /** An adapter of the worker, not yet open. */
+  adapter(backend: BackendOptions): RemoteAdapter {
+    this.#nextAdapter += 1
+    return new RemoteAdapter(this, this.#nextAdapter - 1, backend)
+  }
+
+  /**
+   * The worker is gone: everything in flight rejects, and so does everything after. Call it at the worker's `exit`:
+   * by then none of its reads touches the arena any more.
+   */
+  lose(reason: string): void {
+    if (this.#lost !== undefined) return
+    this.#lost = new CacheError('L2_UNAVAILABLE', `the io worker of this adapter ended: ${reason}`)
+    const waiting = [...this.#waiting.values()]
+    this.#waiting.clear()
+    for (const { reject } of waiting) reject(this.#lost)
+  }
+
+  get isLost(): boolean {
+    return this.#lost !== undefined
+  }
+
+  /** Requests without an answer. */
+  get inFlight(): number {
+    return this.#waiting.size
+  }
+
+  /** Sends a request and waits for its answer. An abort is forwarded; the answer still comes. */
+  async ask(
+    adapter: RemoteAdapter,
+    body: RequestBody,
+    signal: AbortSignal | undefined,
+    moved: ArrayBuffer[],
+  ): Promise<AdapterReply> {
+    if (this.#lost !== undefined) throw this.#lost
+    const id = this.#nextId
+    this.#nextId += 1
+    const onAbort = () => this.#port.postMessage({ id, adapter: adapter.number, kind: 'abort' })
+    this.#port.postMessage({ id, adapter: adapter.number, ...body }, moved)
+    const answer = new Promise<AdapterReply>((resolve, reject) => this.#waiting.set(id, { adapter, resolve, reject }))
+    signal?.addEventListener('abort', onAbort, { once: true })
+    try {
+      const reply = await answer
+      if (reply.error !== null) throw fromWire(reply.error)
+      return reply
+    } finally {
+      signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** Offsets of the views when all lie in the arena; else null. */
+  offsetsOf(views: readonly Uint8Array[]): Float64Array<ArrayBuffer> | null {
+    const memory = this.#memory
+    if (memory === null) return null
+    const offsets = new Float64Array(views.length)
+    for (const [key, view] of views.entries()) {
+      const at = view.byteOffset - memory.byteOffset
+      const isInside = view.buffer === memory.buffer && at >= 0 && at + view.length <= memory.length
+      if (!isInside) return null
+      offsets[key] = at
+    }
+    return offsets
+  }
+
+  #take(reply: AdapterReply): void {
+    const waiting = this.#waiting.get(reply.id)
+    if (waiting === undefined) return // of before the loss
+    this.#waiting.delete(reply.id)
+    if (reply.usage !== null) waiting.adapter.noteUsage(reply.usage)
+    waiting.resolve(reply)
+  }
+}
+
+/** An adapter that works in an io worker. Usage is that of its last answer. */
+export class RemoteAdapter implements L2Adapter {
+  readonly type: string
+  /** What the link calls it. */
+  readonly number: number
+  readonly #link: AdapterLink
+  readonly #backend: BackendOptions
+  #usage: AdapterUsage
+  #isClosed = false
+
+  constructor(link: AdapterLink, number: number, backend: BackendOptions) {
+    this.type = backend.type
+    this.number = number
+    this.#link = link
+    this.#backend = backend
+    const { capacityBytes } = backend
+    this.#usage = { bytes: 0, objects: 0, capacityBytes, evictedObjects: 0, checksumFailures: 0 }
+  }
+
+  async open(): Promise<void> {
+    await this.#ask({ kind: 'open', backend: this.#backend }, undefined)
+  }
+
+  async lookup(batch: KeyBatch, found: Uint8Array, signal: AbortSignal): Promise<void> {
+    const reply = await this.#ask({ kind: 'lookup', ...keysOf(batch) }, signal)
+    found.set(reply.perKey!)
+  }
+
+  async store(
+    batch: KeyBatch,
+    sources: readonly Uint8Array[],
+    outcomes: Uint8Array,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const reply = await this.#ask({ kind: 'store', ...keysOf(batch), ...this.#bytesOf(sources, true) }, signal)
+    outcomes.set(reply.perKey!)
+    return reply.amount
+  }
+
+  async load(
+    batch: KeyBatch,
+    targets: readonly Uint8Array[],
+    outcomes: Uint8Array,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const place = this.#bytesOf(targets, false)
+    const reply = await this.#ask({ kind: 'load', ...keysOf(batch), ...place }, signal)
+    outcomes.set(reply.perKey!)
+    if (reply.inline !== null) {
+      for (const [key, target] of targets.entries()) {
+        target.set(reply.inline.subarray(key * place.lengthBytes, (key + 1) * place.lengthBytes))
+      }
+    }
+    return reply.amount
+  }
+
+  async remove(batch: KeyBatch, signal: AbortSignal): Promise<number> {
+    return (await this.#ask({ kind: 'remove', ...keysOf(batch) }, signal)).amount
+  }
+
+  async clear(filter: { readonly model?: string; readonly salt?: string }, signal: AbortSignal): Promise<number> {
+    return (await this.#ask({ kind: 'clear', model: filter.model, salt: filter.salt }, signal)).amount
+  }
+
+  usage(): AdapterUsage {
+    return this.#usage
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    if (!this.#link.isLost) await this.#ask({ kind: 'close' }, undefined)
+    this.#isClosed = true
+  }
+
+  /** Called by the link, before the answer that brings it is seen. */
+  noteUsage(usage: AdapterUsage): void {
+    this.#usage = usage
+  }
+
+  async #ask(body: RequestBody, signal: AbortSignal | undefined): Promise<AdapterReply> {
+    if (this.#isClosed) throw new CacheError('L2_UNAVAILABLE', 'the adapter is closed')
+    if (signal?.aborted) throw new CacheError('L2_TIMEOUT', 'the batch was given up before it began')
+    const moved: ArrayBuffer[] = []
+    if ('hashes' in body) moved.push(body.hashes.buffer, body.parents.buffer)
+    if ('offsets' in body && body.offsets !== null) moved.push(body.offsets.buffer)
+    if ('inline' in body && body.inline !== null) moved.push(body.inline.buffer)
+    return this.#link.ask(this, body, signal, moved)
+  }
+
+  #bytesOf(views: readonly Uint8Array[], isSent: boolean): ObjectBytes {
+    const lengthBytes = views[0]?.length ?? 0
+    const offsets = this.#link.offsetsOf(views)
+    if (offsets !== null || !isSent) return { lengthBytes, offsets, inline: null }
+    const inline = new Uint8Array(views.length * lengthBytes)
+    for (const [key, view] of views.entries()) inline.set(view, key * lengthBytes)
+    return { lengthBytes, offsets: null, inline }
+  }
+}
+
+/** The keys of a batch, copied and cut to their length: posting a view would send all the memory behind it. */
+function keysOf({ space, count, hashes, parents }: KeyBatch) {
+  const { model, salt, ranks, rank, shardBytes, layout } = space
+  const kept = { model, salt, ranks, rank, shardBytes, layout }
+  const bytes = count * HASH_BYTES
+  return { space: kept, count, hashes: copy(hashes, bytes), parents: copy(parents, bytes) }
+}
+
+/** Not `slice`: that of a Buffer copies nothing. */
+function copy(bytes: Uint8Array, length: number): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(bytes.subarray(0, length))
+}
