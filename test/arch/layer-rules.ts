@@ -61,7 +61,11 @@ const GLOBALS: readonly { readonly name: string; readonly form: RegExp; readonly
     // A lock file's age is told by the clock that stamped it.
     homes: ['core/clock.ts', 'server/http/token-file.ts'],
   },
-  { name: 'timers', form: /(?<![.\w])(?:setTimeout|setInterval)\b/g, homes: ['core/clock.ts'] },
+  {
+    name: 'timers',
+    form: /(?<![.\w])(?:setTimeout|setInterval)\b/g,
+    homes: ['core/clock.ts', 'cli/replay.ts', 'cli/replay-metrics-worker.ts'],
+  },
 ]
 
 interface ScannedFile {
