@@ -44,8 +44,7 @@ export async function openReplayEngine(settings: ReplaySettings, parts: ReplayEn
     const device = settings.tiers.l0 ? openDevice(settings.l0Bytes, options.l0.simulatedProfile, arena, clock) : null
     const cells = MetricCells.create({ maxTenants: options.general.tenantsMax })
     const random = (limit: number): number => randomInt(limit)
-    const composed = { ...options, l0: options.blocks }
-    const runtime = composeEngine(composed, { clock, cells, memory: arena, device, random, onError })
+    const runtime = composeEngine(options, { clock, cells, memory: arena, device, random, onError })
     cleanups.push(() => runtime.stop())
     const { engine } = runtime
     if (settings.tiers.l2) {

@@ -1,6 +1,8 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { type Clock, SystemClock } from '../core/clock.ts'
 import { CacheError } from '../core/errors.ts'
+import { SupervisedLoop } from '../core/supervised-loop.ts'
+import { LOOPS } from '../events/counters.ts'
 import { MetricCells, type MetricHandles } from '../metrics/cells.ts'
 import { Exposition } from '../metrics/exposition.ts'
 import { Recorder } from '../metrics/recorder.ts'
@@ -30,10 +32,18 @@ const server = new MetricsServer({
   render: (format) => exposition.render(format),
   onError: (error) => console.error(`kvtier: metrics: ${error}`),
 })
+const drainLoop = new SupervisedLoop({
+  name: 'event_bus',
+  intervalMs: DRAIN_MS,
+  clock: wall,
+  cycle: () => void recorder.drain(DRAIN_EVENTS),
+  onError: (loop, error) => console.error(`kvtier: ${loop}: ${error}`),
+  onBeat: () => cells.loops.set(LOOPS.indexOf('event_bus'), 'lastBeatMs', nowMs[0]!),
+})
 
 try {
   const { port: listening } = await server.listen()
-  setInterval(() => recorder.drain(DRAIN_EVENTS), DRAIN_MS)
+  drainLoop.start()
   tell({ kind: 'listening', port: listening })
 } catch (error) {
   if (!(error instanceof CacheError)) throw error

@@ -2,7 +2,6 @@ import { resolve } from 'node:path'
 import type { MachineFacts } from '../config/fields.ts'
 import { bytes, type Field, integer, Refusal } from '../config/fields.ts'
 import { loadConfig, type ServeConfig } from '../config/load-config.ts'
-import { L0_DEFAULTS, type L0Options } from '../l0/options.ts'
 import type { L1Options } from '../l1/options.ts'
 import { MOONCAKE_BLOCK_TOKENS } from '../replay/mooncake-trace.ts'
 import type { CommandCall } from './command.ts'
@@ -134,10 +133,7 @@ function readSweepChunks(call: CommandCall): readonly number[] {
 }
 
 /** The options of the engine under replay: those of `serve`, with sizes of its own. */
-export function engineOptions(
-  settings: ReplaySettings,
-  machine: MachineFacts,
-): ServeConfig & { readonly blocks: L0Options } {
+export function engineOptions(settings: ReplaySettings, machine: MachineFacts): ServeConfig {
   const { l1Bytes, blockBytes, blockTokens, l1Chunks } = settings
   const chunks = Math.ceil(l1Bytes / blockBytes)
   const flags: Record<string, string | number> = {
@@ -148,13 +144,16 @@ export function engineOptions(
     'l1-index-shards': indexChunks(chunks),
     'l1-ghosts': Math.floor(indexChunks(chunks) / 4),
     'transfer-load-budget': `${Math.max(MIB, Math.floor(Math.max(l1Bytes, MIB) / 4))}B`,
+    'l0-size': `${settings.l0Bytes}B`,
+    'l0-block-tokens': blockTokens, // one block is one chunk
+    'l0-blocks': Math.ceil(settings.l0Bytes / blockBytes),
     l2: 'none',
   }
   const argv = Object.entries(flags).map(([name, value]) => `--${name}=${value}`)
   const { options } = loadConfig({ argv, env: {}, machine, readFile: () => '' })
   const extentBytes = l1Chunks === 0 ? 0 : blockBytes * wholeExtentChunks(l1Chunks)
   const l1 = { ...options.l1, capacityBytes: l1Bytes, extentBytes }
-  return { ...options, l1, blocks: { ...L0_DEFAULTS, capacityBytes: settings.l0Bytes, blockTokens } }
+  return { ...options, l1 }
 }
 
 function indexChunks(residentChunks: number): number {

@@ -100,20 +100,25 @@ function sweepText(
   const right = (title: string) => ({ title, align: 'right' as const })
   const columns = ['L1 blocks', 'share', ...policies, 'exact LRU', 'Belady', 'infinite'].map(right)
   const cells = rows.map((row) => [
-    row.l1_chunks.toLocaleString('en-US'),
+    grouped(row.l1_chunks),
     percent(row.l1_chunks / trace.distinct),
     ...policies.map((policy) => percent(row.policies[policy]!)),
     percent(row.exact_lru),
     percent(row.belady),
     percent(infinite),
   ])
-  const shape = `${trace.requests.toLocaleString('en-US')} requests, ${trace.nodes.length.toLocaleString('en-US')} block references`
+  const [requests, refs, distinct] = [trace.requests, trace.nodes.length, trace.distinct].map(grouped)
   return [
-    `Hit ratio of ${file} by size and policy of L1 (${shape} of ${blockTokens} tokens,`,
-    `${trace.distinct.toLocaleString('en-US')} distinct blocks; flat out, metadata only, keys derived from the hash ids):`,
+    `Hit ratio by size and policy of L1: ${file}`,
+    `${requests} requests, ${refs} block references of ${blockTokens} tokens, ${distinct} distinct blocks.`,
+    'Flat out, metadata only; keys are derived from the hash ids of the trace.',
     '',
     textTable(columns, cells),
     '',
     'Policies ran on the real engine. Exact LRU, Belady (the best possible) and infinite are computed from the trace.',
   ].join('\n')
+}
+
+function grouped(value: number): string {
+  return value.toLocaleString('en-US')
 }

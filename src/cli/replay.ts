@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs'
+import { MessageChannel } from 'node:worker_threads'
 import { ManualClock, SystemClock } from '../core/clock.ts'
 import { ChunkChecker } from '../replay/chunk-checker.ts'
 import { ClientPath } from '../replay/client-path.ts'
@@ -72,7 +73,8 @@ async function drive(call: CommandCall, settings: ReplaySettings, parts: Driven)
   const server = new VirtualServer(settings, { engine: runtime.engine, space, pace, path, counts, onProgress })
   const onSignal = (): void => server.stop()
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
-  const keepAlive = setInterval(() => undefined, 60_000) // timers of the clock do not keep the process
+  const keepAlive = new MessageChannel() // timers of the clock do not keep the process
+  keepAlive.port1.ref()
   const startMs = wall.nowMs()
   let runMs = 0
   try {
@@ -88,7 +90,7 @@ async function drive(call: CommandCall, settings: ReplaySettings, parts: Driven)
     runMs += wall.nowMs() - finishMs
   } finally {
     bar.finish()
-    clearInterval(keepAlive)
+    keepAlive.port1.close()
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal)
   }
   const times = { seconds: runMs / 1000, readSeconds: (wall.nowMs() - startMs - runMs) / 1000 }
@@ -129,8 +131,10 @@ function setupOf(settings: ReplaySettings, isCutShort: boolean) {
 
 function reportText(report: ReplayReport): string {
   const columns = [{ title: '' }, { title: '', wraps: true }]
+  const how = `${report.pace}, policy ${report.policy}${report.metadata_only ? ', metadata only' : ''}`
   const lines = [
-    `Replay of ${report.file}: ${report.pace}, policy ${report.policy}${report.metadata_only ? ', metadata only' : ''}.`,
+    `Replay of ${report.file}`,
+    `${how}.`,
     ...(report.cut_short ? ['Stopped before the end of the trace.'] : []),
     '',
     textTable(columns, reportRows(report)),

@@ -138,7 +138,7 @@ function tierReports(setup: ReplaySetup, counts: ReplayCounts, cells: MetricCell
 function simulatedParts({ isMetadataOnly, tiers, prefillTokensPerSecond }: ReplaySetup): string[] {
   const parts = [`the inference server: it computes nothing and prefills ${prefillTokensPerSecond} tokens a second`]
   if (tiers.includes('l0')) parts.push('the GPU: L0 is a simulated device')
-  if (isMetadataOnly) parts.push('the bytes: none are kept or moved')
+  if (isMetadataOnly) parts.push('the bytes: none are kept or moved; those of L0 and L2 are what would have moved')
   else parts.push('the content of chunks: a pattern made from their hash')
   parts.push('the keys: derived from the hash ids of the trace, not from tokens')
   return parts
