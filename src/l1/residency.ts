@@ -122,7 +122,9 @@ export class Residency {
 
   /** Moves slots of other classes together until one of this class is free; false when that cannot be done. */
   reclaim(cls: number): boolean {
-    return this.arena.reclaim(cls, this.#move)
+    const arena = this.arena
+    if (arena.capacityBytes - arena.usedBytes < arena.extentBytes) return false // not even one extent's worth is free
+    return arena.reclaim(cls, this.#move)
   }
 
   /** The LIVE record of a hash, or NO_CHUNK. */
@@ -161,20 +163,10 @@ export class Residency {
     this.holds.hold(id)
   }
 
-  /** Bytes of the chunk's shards. */
+  /** Bytes of the readable shards of a chunk; all it has, when it is free. */
   bytesOf(id: number): number {
-    const words = this.shards.words
-    const record = id * CHUNK_WORDS
-    const shardBytes = this.specOf(id).shardBytes
-    let bytes = 0
-    for (
-      let at = this.table.words[record + FIRST_SHARD]!;
-      at !== NO_SHARD;
-      at = words[at * SHARD_WORDS + NEXT_SHARD]!
-    ) {
-      bytes += shardBytes
-    }
-    return bytes
+    const ready = (this.table.words[id * CHUNK_WORDS + META]! & READY_MASK) >>> READY_SHIFT
+    return ready * this.specOf(id).shardBytes
   }
 
   /** Evicts a victim: all its shards leave, and its hash stays as a ghost. @returns the bytes freed. */
@@ -182,10 +174,9 @@ export class Residency {
     const words = this.table.words
     const record = id * CHUNK_WORDS
     this.#onEvicted?.(id, words[record + GENERATION]!)
-    const count = this.#shardsLeave(id)
     const spec = this.specOf(id)
-    this.recorder.addTenant(spec.tenant, this.#evictedColumn, count)
-    const bytes = this.#freeShards(id)
+    this.recorder.addTenant(spec.tenant, this.#evictedColumn, this.#shardsLeave(id, spec))
+    const bytes = this.#freeShards(id, spec)
     this.policy.forget(id, true)
     const parent = words[record + PARENT]!
     if (this.#ghostCapacity > 0) this.#remember(id, this.recorder.stamp, false)
@@ -204,8 +195,8 @@ export class Residency {
     const words = this.table.words
     const record = id * CHUNK_WORDS
     if (words[record + GENERATION]! >= INTERNAL_ONE && (words[record + META]! & ANCHORED) === 0) this.anchor(id)
-    const count = this.#shardsLeave(id)
     const spec = this.specOf(id)
+    const count = this.#shardsLeave(id, spec)
     this.recorder.addTenant(spec.tenant, this.#removedColumns[reason], count)
     this.policy.forget(id, false)
     if (words[record + HOLDS] !== 0) {
@@ -214,7 +205,7 @@ export class Residency {
       this.#nextGeneration(record)
       return count
     }
-    this.#freeShards(id)
+    this.#freeShards(id, spec)
     const parent = words[record + PARENT]!
     this.#discard(id)
     if (parent !== NO_CHUNK) this.#loseChild(parent)
@@ -297,7 +288,7 @@ export class Residency {
       words[children] = words[children]! - 1
     }
     if ((meta & STATE_MASK) === DOOMED) {
-      this.#freeShards(id)
+      this.#freeShards(id, this.specOf(id))
       this.table.free(id)
       return
     }
@@ -334,29 +325,27 @@ export class Residency {
   }
 
   /** Readable shards of a chunk that is leaving; each is reported when sampled. */
-  #shardsLeave(id: number): number {
+  #shardsLeave(id: number, spec: SpaceSpec): number {
     const words = this.table.words
     const record = id * CHUNK_WORDS
     const meta = words[record + META]!
     const count = (meta & READY_MASK) >>> READY_SHIFT
     if (count === 0 || !this.recorder.isSampled(words[record]!)) return count
-    const tenant = this.specOf(id).tenant
     const shards = this.shards.words
     let shard = words[record + FIRST_SHARD]!
     while (shard !== NO_SHARD) {
       const at = shard * SHARD_WORDS
       if (this.shards.stateOf(shard) === READABLE) {
-        this.recorder.shardLeft(tenant, shards[at + ALLOCATED_MS]!, words[record + TOUCH_MS]!)
+        this.recorder.shardLeft(spec.tenant, shards[at + ALLOCATED_MS]!, words[record + TOUCH_MS]!)
       }
       shard = shards[at + NEXT_SHARD]!
     }
     return count
   }
 
-  #freeShards(id: number): number {
+  #freeShards(id: number, spec: SpaceSpec): number {
     const words = this.table.words
     const record = id * CHUNK_WORDS
-    const spec = this.specOf(id)
     let bytes = 0
     let shard = words[record + FIRST_SHARD]!
     while (shard !== NO_SHARD) {
