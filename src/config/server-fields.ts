@@ -11,6 +11,12 @@ export const httpFields = {
     { minimumMs: 1000, maximumMs: 3_600_000 },
     'Time for a client to send a whole request.',
   ),
+  answerTimeoutMs: duration(
+    '--http-answer-timeout',
+    '30s',
+    { minimumMs: 100, maximumMs: 3_600_000 },
+    'Time for the engine to answer a request; a clear takes as long as it takes.',
+  ),
   connectionsMax: integer(
     '--http-connections',
     1024,

@@ -77,6 +77,7 @@ export const ERRORS = {
   },
   DEVICE_FAULT: { kind: 'unavailable', retryable: false, help: 'A device transfer failed.' },
   DEVICE_OUT_OF_MEMORY: { kind: 'unavailable', retryable: false, help: 'The device cannot back the L0 pool.' },
+  ENGINE_TIMEOUT: { kind: 'unavailable', retryable: true, help: 'The engine did not answer in time.' },
   SHUTTING_DOWN: { kind: 'unavailable', retryable: true, help: 'The engine is stopping.' },
   INTERNAL: { kind: 'internal', retryable: false, help: 'A bug in kvtier. The log has the details.' },
 } as const satisfies Record<string, { kind: ErrorKind; retryable: boolean; help: string }>

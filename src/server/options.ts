@@ -5,8 +5,10 @@ export interface HttpOptions {
   readonly port: number
   /** Names, besides loopback ones and `host`, that a Host header may carry, and origins' hosts. */
   readonly allowedHosts: readonly string[]
-  /** Time for a client to send a whole request, and for the engine to answer one question. */
+  /** Time for a client to send a whole request. */
   readonly requestTimeoutMs: number
+  /** Time for the engine to answer a request. */
+  readonly answerTimeoutMs: number
   /** Connections at most; further ones are closed at once. */
   readonly connectionsMax: number
 }

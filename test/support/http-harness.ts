@@ -16,6 +16,7 @@ export const HTTP_OPTIONS: HttpOptions = {
   port: 0,
   allowedHosts: [],
   requestTimeoutMs: 5000,
+  answerTimeoutMs: 4000,
   connectionsMax: 100,
 }
 

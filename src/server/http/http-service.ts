@@ -7,6 +7,7 @@ import { CacheError } from '../../core/errors.ts'
 import type { HttpOptions } from '../options.ts'
 import type { Api, ApiParts } from './api.ts'
 import { Gatekeeper, type RouteScope } from './auth.ts'
+import { boundedEngine } from './bounded-engine.ts'
 import { HttpError, mapError } from './error-mapper.ts'
 import { readQueryNumbers } from './query-numbers.ts'
 import { activityRoutes } from './routes/activity-routes.ts'
@@ -57,8 +58,9 @@ export class HttpService {
   }
 
   /** Builds the API. @throws CacheError CONFIG_INVALID when it would be open to others without a token. */
-  static async create(parts: HttpServiceParts): Promise<HttpService> {
-    const { options, tokens } = parts
+  static async create(given: HttpServiceParts): Promise<HttpService> {
+    const { options, tokens, clock } = given
+    const parts = { ...given, engine: boundedEngine(given.engine, clock, options.answerTimeoutMs) }
     const allowedHosts = options.allowedHosts.map((host) => host.toLowerCase())
     const gate = new Gatekeeper({ bindHost: options.host, allowedHosts }, tokens)
     gate.checkBind()

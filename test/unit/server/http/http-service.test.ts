@@ -39,6 +39,21 @@ describe('health', () => {
 })
 
 describe('errors', () => {
+  it('say that the engine does not answer', async () => {
+    harness.engine.isSilent = true
+    const asked = get('/status')
+    while (harness.clock.nextDueMs() === Number.POSITIVE_INFINITY) await new Promise((resolve) => setImmediate(resolve))
+    harness.clock.advance(4000)
+    const answer = await asked
+    expect([answer.statusCode, answer.json().error.code]).toEqual([503, 'ENGINE_TIMEOUT'])
+    expect(answer.headers['retry-after']).toBe('1')
+  })
+
+  it('leave no timer behind once the engine answered', async () => {
+    await get('/status')
+    expect(harness.clock.nextDueMs()).toBe(Number.POSITIVE_INFINITY)
+  })
+
   it('name unknown routes', async () => {
     const answer = await get('/v2/nothing')
     expect([answer.statusCode, answer.json().error.code]).toEqual([404, 'NOT_FOUND'])
