@@ -7,28 +7,28 @@ import { defineEvent } from './define.ts'
 export const L1_SHARD_LEFT = defineEvent({
   name: 'l1_shard_left',
   payload: ['lifetimeSeconds', 'idleSeconds'],
-  emittedBy: 'l1/l1-cache.ts',
+  emittedBy: 'l1/l1-recorder.ts',
 })
 
 /** A client touched a shard again. */
 export const L1_SHARD_TOUCHED = defineEvent({
   name: 'l1_shard_touched',
   payload: ['gapSeconds'],
-  emittedBy: 'l1/l1-cache.ts',
+  emittedBy: 'l1/l1-recorder.ts',
 })
 
 /** A chunk whose eviction is still remembered was asked for or stored again. */
 export const L1_GHOST_SEEN = defineEvent({
   name: 'l1_ghost_seen',
   payload: ['sinceEvictionSeconds'],
-  emittedBy: 'l1/l1-cache.ts',
+  emittedBy: 'l1/l1-recorder.ts',
 })
 
 /** A chunk was retrieved: seconds since it was last stored or retrieved, eviction in between or not. */
 export const CHUNK_REUSED = defineEvent({
   name: 'chunk_reused',
   payload: ['gapSeconds', 'hashLow', 'hashHigh'],
-  emittedBy: 'engine/engine.ts',
+  emittedBy: 'l1/l1-recorder.ts',
 })
 
 /** A chunk was stored by a client (spatially sampled by hash, for the stack distance of reuse). */
@@ -79,10 +79,10 @@ export const L0_L1_LOADED = defineEvent({
 export const L2_STORED = defineEvent({
   name: 'l2_stored',
   payload: ['bytes', 'busySeconds', 'adapter'],
-  emittedBy: 'transfer/store-controller.ts',
+  emittedBy: 'l2/adapter-set.ts',
 })
 export const L2_LOADED = defineEvent({
   name: 'l2_loaded',
   payload: ['bytes', 'busySeconds', 'adapter'],
-  emittedBy: 'transfer/prefetcher.ts',
+  emittedBy: 'l2/adapter-set.ts',
 })
