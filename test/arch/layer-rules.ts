@@ -64,7 +64,7 @@ const GLOBALS: readonly { readonly name: string; readonly form: RegExp; readonly
   {
     name: 'timers',
     form: /(?<![.\w])(?:setTimeout|setInterval)\b/g,
-    homes: ['core/clock.ts', 'cli/replay.ts', 'cli/replay-metrics-worker.ts'],
+    homes: ['core/clock.ts'],
   },
 ]
 
