@@ -15,12 +15,21 @@ export interface EngineSetup {
   readonly l1?: Partial<L1Options>
   /** 0 = no L0. */
   readonly l0Bytes?: number
+  /** Tokens of one L0 block; a chunk has 16. */
+  readonly l0BlockTokens?: number
   readonly hasBytes?: boolean
   readonly loadBudgetBytes?: number
 }
 
 /** A whole engine on one thread and a manual clock, with real bytes and a simulated device. */
-export function makeEngine({ seed, l1 = {}, l0Bytes = 0, hasBytes = true, loadBudgetBytes }: EngineSetup) {
+export function makeEngine({
+  seed,
+  l1 = {},
+  l0Bytes = 0,
+  l0BlockTokens = 4,
+  hasBytes = true,
+  loadBudgetBytes,
+}: EngineSetup) {
   const clock = new ManualClock()
   const cells = MetricCells.create({ maxTenants: 8, busCapacityEvents: 2 ** 16 })
   const capacityBytes = l1.capacityBytes ?? 64 * KIB
@@ -39,7 +48,7 @@ export function makeEngine({ seed, l1 = {}, l0Bytes = 0, hasBytes = true, loadBu
         hashInlineChunks: 16,
         models: 16,
       },
-      l0: { ...L0_DEFAULTS, capacityBytes: l0Bytes, blockTokens: 4 },
+      l0: { ...L0_DEFAULTS, capacityBytes: l0Bytes, blockTokens: l0BlockTokens },
       l1: {
         capacityBytes,
         extentBytes: 4 * KIB,
