@@ -21,6 +21,9 @@ export interface DeviceRequest {
   readonly lookup: Lookup
   readonly table: BlockTable
   readonly slots: SlotList
+  /** Copies under way. A request that ends meanwhile gives up its blocks after the last one. */
+  copies: number
+  isEnded: boolean
 }
 
 /**
@@ -58,7 +61,7 @@ export class DevicePath {
 
   /** Chunks of the leading run that are on the device. */
   residentRun(space: SpaceId, chain: HashChain): number {
-    return this.#parts.blocks.residentRun(space, chain, 0, chain.count)
+    return this.isLost ? 0 : this.#parts.blocks.residentRun(space, chain, 0, chain.count)
   }
 
   /** Blocks that became unfindable. */
@@ -68,9 +71,11 @@ export class DevicePath {
 
   begin(lookup: Lookup): DeviceRequest {
     const request = this.#free.pop()
-    if (request === undefined) return { lookup, table: new BlockTable(lookup.space), slots: new SlotList() }
+    if (request === undefined) {
+      return { lookup, table: new BlockTable(lookup.space), slots: new SlotList(), copies: 0, isEnded: false }
+    }
     request.table.space = lookup.space
-    return Object.assign(request, { lookup })
+    return Object.assign(request, { lookup, isEnded: false })
   }
 
   /**
@@ -100,11 +105,13 @@ export class DevicePath {
       return
     }
     const first = slots.chainIndex[0]!
+    request.copies += 1
     copier.load(table, slots, (error) => {
       if (error === null) {
         blocks.publish(table, 0, hitChunks)
         engine.served(lookup, first, hitChunks)
       } else blocks.release(table)
+      this.#copied(request)
       done(error === null ? hitChunks : 0)
     })
   }
@@ -123,30 +130,56 @@ export class DevicePath {
   }
 
   /**
-   * Copies down the chunks that L1 lacks.
+   * Copies down the chunks that L1 lacks, the shards of all ranks.
    *
    * @param done told how many shards became readable in L1.
    */
   store(engine: Engine, request: DeviceRequest, done: (shards: number) => void): void {
-    const { lookup, table, slots } = request
-    const { space, chain, owner, loadedTo, requestedChunks } = lookup
-    const isStorable = loadedTo < requestedChunks && table.to === requestedChunks && !this.isLost
-    const lease = isStorable ? engine.reserve(space, 0, chain, loadedTo, requestedChunks, owner, slots) : NO_LEASE
-    if (lease === NO_LEASE) {
-      done(0)
+    const { loadedTo, requestedChunks, space } = request.lookup
+    const isStorable = loadedTo < requestedChunks && request.table.to === requestedChunks && !this.isLost
+    this.#storeRanks(engine, request, isStorable ? 0 : this.#parts.l1.spaces.spec(space).ranks, 0, done)
+  }
+
+  /** One rank after the other: `slots` serves one at a time. */
+  #storeRanks(
+    engine: Engine,
+    request: DeviceRequest,
+    rank: number,
+    stored: number,
+    done: (shards: number) => void,
+  ): void {
+    const { space, chain, owner, loadedTo, requestedChunks } = request.lookup
+    if (request.isEnded || rank === this.#parts.l1.spaces.spec(space).ranks) {
+      done(stored)
       return
     }
-    this.#parts.copier.store(table, slots, (error) => {
-      if (error === null) done(Math.max(0, engine.commit(space, 0, lease)))
-      else {
-        engine.l1.abort(lease) // the copy engine is done with the slots, whatever they hold
-        done(0)
-      }
+    const lease = engine.reserve(space, rank, chain, loadedTo, requestedChunks, owner, request.slots)
+    if (lease === NO_LEASE) {
+      this.#storeRanks(engine, request, rank + 1, stored, done)
+      return
+    }
+    request.copies += 1
+    this.#parts.copier.store(request.table, request.slots, (error) => {
+      // The copy engine is done with the slots, whatever they hold.
+      const shards = error === null ? Math.max(0, engine.commit(space, rank, lease)) : 0
+      if (error !== null) engine.l1.abort(lease)
+      this.#copied(request)
+      this.#storeRanks(engine, request, rank + 1, stored + shards, done)
     })
   }
 
-  /** Gives up the blocks; published ones stay for reuse. The request is used again. */
+  /** Gives up the blocks, after the last copy under way; published ones stay for reuse. */
   end(request: DeviceRequest): void {
+    request.isEnded = true
+    if (request.copies === 0) this.#recycle(request)
+  }
+
+  #copied(request: DeviceRequest): void {
+    request.copies -= 1
+    if (request.isEnded && request.copies === 0) this.#recycle(request)
+  }
+
+  #recycle(request: DeviceRequest): void {
     this.#parts.blocks.release(request.table)
     this.#free.push(request)
   }

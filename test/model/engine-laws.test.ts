@@ -164,7 +164,7 @@ class Storm {
     const path = engine.device!
     const lookup = this.pick(this.lookups)
     if (lookup === undefined || lookup.state !== 'final') return
-    if (engine.l1.spaces.spec(lookup.space).ranks > 1 || this.requests.some((one) => one.lookup === lookup)) return
+    if (this.requests.some((one) => one.lookup === lookup)) return
     const request = path.begin(lookup)
     this.requests.push(request)
     path.fetch(engine, request, () => {
@@ -183,13 +183,15 @@ class Storm {
   compute({ table, lookup }: DeviceRequest): void {
     const { engine, device } = this.setup
     const { blocks } = engine.device!
-    const { shardBytes } = engine.l1.spaces.spec(lookup.space)
-    const bytes = new Uint8Array(shardBytes)
+    const { shardBytes, ranks } = engine.l1.spaces.spec(lookup.space)
+    const bytes = new Uint8Array(shardBytes * ranks)
     for (let index = table.from; index < table.to; index += 1) {
       if (!blocks.needsFill(table, index) || device!.memory === null) continue
-      fillPattern(bytes, lookup.chain, index)
+      for (let rank = 0; rank < ranks; rank += 1) {
+        fillPattern(bytes.subarray(rank * shardBytes, (rank + 1) * shardBytes), lookup.chain, index)
+      }
       let written = 0
-      for (let block = blocks.firstBlock(table.runOf(index)); written < shardBytes; block = blocks.nextBlock(block)) {
+      for (let block = blocks.firstBlock(table.runOf(index)); written < bytes.length; block = blocks.nextBlock(block)) {
         const piece = bytes.subarray(written, written + blocks.blockBytes)
         device!.memory.set(piece, block * blocks.blockBytes)
         written += piece.length

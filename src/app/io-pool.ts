@@ -1,0 +1,87 @@
+import { once } from 'node:events'
+import { MessageChannel, Worker } from 'node:worker_threads'
+import { CallPort, remoteOf } from '../core/rpc.ts'
+import { workerUrl } from '../core/worker-url.ts'
+import type { HashPort } from '../engine/prompt-hasher.ts'
+import type { BackendOptions } from '../l2/options.ts'
+import { AdapterLink, type RemoteAdapter } from '../l2/remote-adapter.ts'
+import type { SharedSegment } from '../native/shared-memory.ts'
+import type { IoWorkerData } from './io-worker.ts'
+
+interface IoWorker {
+  readonly worker: Worker
+  readonly adapters: AdapterLink
+  readonly calls: CallPort
+  readonly hashing: HashPort
+}
+
+/** The io workers of an engine. Adapters are spread over them in turn, and so are prompts to hash. */
+export class IoPool implements HashPort {
+  readonly #workers: IoWorker[] = []
+  #nextAdapter = 0
+  #nextPrompt = 0
+  #isClosing = false
+
+  /** @param onLost told when a worker ends by itself: its adapters fail from then on. */
+  static async start(count: number, arena: SharedSegment, onLost: (reason: string) => void): Promise<IoPool> {
+    const pool = new IoPool()
+    try {
+      await Promise.all(Array.from({ length: count }, () => pool.#open(arena, onLost)))
+    } catch (error) {
+      await pool.close()
+      throw error
+    }
+    return pool
+  }
+
+  /** An adapter that works on one of the workers, not yet open. */
+  adapter(backend: BackendOptions): RemoteAdapter {
+    const { adapters } = this.#workers[this.#nextAdapter % this.#workers.length]!
+    this.#nextAdapter += 1
+    return adapters.adapter(backend)
+  }
+
+  hashTokens(chain: Uint8Array, tokens: Uint32Array, chunkTokens: number): Promise<Uint8Array> {
+    const { hashing } = this.#workers[this.#nextPrompt % this.#workers.length]!
+    this.#nextPrompt += 1
+    return hashing.hashTokens(chain, tokens, chunkTokens)
+  }
+
+  /** Ends the workers. Close the adapters first. */
+  async close(): Promise<void> {
+    this.#isClosing = true
+    await Promise.all(
+      this.#workers.map(async ({ worker, calls }) => {
+        calls.close()
+        await worker.terminate()
+      }),
+    )
+  }
+
+  async #open(arena: SharedSegment, onLost: (reason: string) => void): Promise<void> {
+    const forAdapters = new MessageChannel()
+    const forHashing = new MessageChannel()
+    const workerData: IoWorkerData = {
+      arena: arena.handle,
+      adapters: forAdapters.port2,
+      hashing: forHashing.port2,
+    }
+    const transferList = [forAdapters.port2, forHashing.port2]
+    const worker = new Worker(workerUrl(import.meta.url, './io-worker'), { workerData, transferList })
+    const adapters = new AdapterLink(forAdapters.port1, arena.memory)
+    const calls = new CallPort(forHashing.port1)
+    const hashing = remoteOf<HashPort>(calls, ['hashTokens'])
+    let reason = 'it stopped'
+    worker.on('error', (error) => {
+      reason = error instanceof Error ? error.message : String(error)
+    })
+    worker.on('exit', () => {
+      adapters.lose(reason)
+      calls.close()
+      forAdapters.port1.close()
+      if (!this.#isClosing) onLost(reason)
+    })
+    this.#workers.push({ worker, adapters, calls, hashing })
+    await once(worker, 'message')
+  }
+}

@@ -1,0 +1,119 @@
+import { randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { type MessagePort, workerData } from 'node:worker_threads'
+import { SYSTEM_ACTOR } from '../activities/activity.ts'
+import { ActivityStore } from '../activities/activity-store.ts'
+import { SystemClock } from '../core/clock.ts'
+import { CallPort, serveCalls } from '../core/rpc.ts'
+import { MetricCells, type MetricHandles } from '../metrics/cells.ts'
+import type { MetricFacts } from '../metrics/readings.ts'
+import { attachSegment, type SegmentHandle } from '../native/shared-memory.ts'
+import { HttpService } from '../server/http/http-service.ts'
+import { createLogger } from '../server/http/logger.ts'
+import { TokenStore } from '../server/http/token-store.ts'
+import type { HttpOptions, PrometheusOptions } from '../server/options.ts'
+import { engineClient } from '../server/rpc/engine-client.ts'
+import { MetricsService } from './metrics-service.ts'
+
+/** What the service thread is started with. */
+export interface ServiceData {
+  readonly arena: SegmentHandle
+  readonly cells: MetricHandles
+  readonly facts: MetricFacts
+  readonly dataDir: string
+  readonly logLevel: string
+  readonly version: string
+  /** The last engine of this directory did not stop in order. */
+  readonly isRecovery: boolean
+  readonly http: HttpOptions
+  readonly prometheus: PrometheusOptions
+  /** To the engine, and from whoever starts and stops this thread. */
+  readonly engine: MessagePort
+  readonly control: MessagePort
+}
+
+/** What the data thread asks of the service thread. */
+export interface ServiceControl {
+  /** @returns host:port of each surface that is on. @throws CacheError PORT_TAKEN, CONFIG_INVALID, DATA_DIR_UNWRITABLE */
+  listen(): Promise<{ http: string; metrics?: string }>
+  /** Takes no more requests, answers those under way, records the stop. */
+  close(): Promise<void>
+}
+
+// Entry of the service thread: HTTP, the audit trail, tokens and metrics. The engine is asked over a port; counters,
+// events and the arena are shared memory.
+class Service implements ServiceControl {
+  readonly #data: ServiceData
+  readonly #metrics: MetricsService
+  readonly #clock = new SystemClock()
+  readonly #logger
+  #activities: ActivityStore | null = null
+  #http: HttpService | null = null
+
+  constructor(data: ServiceData) {
+    this.#data = data
+    this.#logger = createLogger(data.logLevel)
+    this.#metrics = new MetricsService({
+      cells: MetricCells.attach(data.cells),
+      clock: this.#clock,
+      facts: data.facts,
+      onError: (where, error) => this.#logger.error({ err: error, where }, 'failed'),
+    })
+    this.#metrics.start()
+  }
+
+  async listen(): Promise<{ http: string; metrics?: string }> {
+    const { dataDir, http: options, prometheus, version } = this.#data
+    const clock = this.#clock
+    const logger = this.#logger
+    const activities = new ActivityStore({ path: join(dataDir, 'activities.sqlite'), clock, newId: randomUUID })
+    this.#activities = activities
+    this.#http = await HttpService.create({
+      engine: engineClient(new CallPort(this.#data.engine)),
+      arena: attachSegment(this.#data.arena),
+      activities,
+      clock,
+      options,
+      tokens: new TokenStore({
+        dataDir,
+        clock,
+        onError: (error) => logger.error({ err: error }, 'tokens cannot be read'),
+      }),
+      logger,
+      version,
+      newId: randomUUID,
+    })
+    const metrics = prometheus.enabled ? await this.#metrics.listen(prometheus) : undefined
+    const http = await this.#http.listen()
+    if (this.#data.isRecovery) this.#record('ACTIVITY_ACTION_ENGINE_RECOVER', 'The last engine did not stop in order.')
+    this.#record('ACTIVITY_ACTION_ENGINE_START', `The engine listens on ${http}.`)
+    return metrics === undefined ? { http } : { http, metrics }
+  }
+
+  async close(): Promise<void> {
+    await this.#http?.close()
+    await this.#metrics.close()
+    if (this.#http !== null) this.#record('ACTIVITY_ACTION_ENGINE_STOP', 'The engine stopped in order.')
+    this.#activities?.close()
+  }
+
+  #record(
+    action: 'ACTIVITY_ACTION_ENGINE_START' | 'ACTIVITY_ACTION_ENGINE_STOP' | 'ACTIVITY_ACTION_ENGINE_RECOVER',
+    description: string,
+  ): void {
+    this.#activities?.append({
+      actor: SYSTEM_ACTOR,
+      action,
+      resourceType: 'engine',
+      resourceId: '',
+      description,
+      metadata: {},
+    })
+  }
+}
+
+const data = workerData as ServiceData
+const service = new Service(data)
+serveCalls(data.control, service, (error) => {
+  throw error
+})
