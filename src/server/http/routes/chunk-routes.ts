@@ -79,7 +79,7 @@ function addStore(api: Api, parts: ApiParts): void {
     if (body === undefined || declared !== undefined) {
       checkBodyLength(layout.shardBytes, body === undefined ? 0 : Number(declared), true)
     }
-    const parent = query.parent === 'root' ? null : Buffer.from(query.parent, 'hex')
+    const parent = query.parent === 'root' ? null : hashOf(query.parent)
     const lease = await engine.reserveShard(shard, parent)
     const answer = { hash: params.hash.toLowerCase(), bytes: layout.shardBytes }
     if (lease.status === 'present') return reply.code(200).send({ ...answer, status: 'present' })
@@ -142,7 +142,12 @@ function shardOf(hash: string, query: Static<typeof ReadQuery>, layout: ModelLay
   const { rank = 0 } = query
   if (rank >= layout.ranks) throw badRequest('rank', `rank is ${rank}; the model has ${layout.ranks} ranks, from 0`)
   const salt = query.cache_salt ?? ''
-  return { model: query.model, salt, ranks: layout.ranks, rank, hash: Buffer.from(hash, 'hex') }
+  return { model: query.model, salt, ranks: layout.ranks, rank, hash: hashOf(hash) }
+}
+
+// With a buffer of its own: what crosses to another thread is cloned with all its memory, and small Buffers share a pool.
+function hashOf(hex: string): Uint8Array {
+  return new Uint8Array(Buffer.from(hex, 'hex'))
 }
 
 // A client that hangs up in the middle of its body is no bug of ours.

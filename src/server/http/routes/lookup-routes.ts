@@ -117,9 +117,9 @@ function questionOf(query: Static<typeof BinaryQuery>, body: Buffer | Static<typ
 
 function tokensOf(body: Buffer): Uint32Array {
   if (body.length % 4 !== 0) throw badRequest('body', 'the body is not a whole number of 32-bit token ids')
-  const tokens = new Uint32Array(body.length / 4)
-  for (let index = 0; index < tokens.length; index += 1) tokens[index] = body.readUInt32BE(index * 4)
-  return tokens
+  const bytes = new Uint8Array(body)
+  Buffer.from(bytes.buffer).swap32()
+  return new Uint32Array(bytes.buffer)
 }
 
 function answerOf(answer: LookupAnswer, model: string, requestId: string): Static<typeof Answer> {
