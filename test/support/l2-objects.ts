@@ -70,16 +70,25 @@ export async function lookupChain(adapter: L2Adapter, seed: number, from: number
   return [...found]
 }
 
-/** Files below a folder, with their paths and sizes; folders that vanish meanwhile are passed over. */
-export function filesBelow(folder: string): { path: string; bytes: number }[] {
+export interface FoundFile {
+  readonly path: string
+  readonly bytes: number
+  readonly inode: number
+}
+
+/** Files below a folder; those that vanish meanwhile are passed over. */
+export function filesBelow(folder: string): FoundFile[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
-    .map((entry) => join(entry.parentPath, entry.name))
-    .map((path) => ({ path, bytes: statSync(path).size }))
+    .flatMap((entry) => {
+      const path = join(entry.parentPath, entry.name)
+      const stat = statSync(path, { throwIfNoEntry: false })
+      return stat === undefined ? [] : [{ path, bytes: stat.size, inode: stat.ino }]
+    })
 }
 
 /** Published objects of a filesystem adapter's directory. */
-export function objectFiles(directory: string): { path: string; bytes: number }[] {
+export function objectFiles(directory: string): FoundFile[] {
   return filesBelow(join(directory, 'objects')).filter(({ path }) => /[0-9a-f]{64}$/.test(path))
 }
 
