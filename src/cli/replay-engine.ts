@@ -3,19 +3,19 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { composeEngine, type EngineRuntime } from '../app/compose.ts'
+import { IoPool } from '../app/io-pool.ts'
 import { readMachineFacts } from '../config/machine-facts.ts'
-import { type Clock, SystemClock } from '../core/clock.ts'
+import type { Clock } from '../core/clock.ts'
 import type { SpaceId } from '../core/ids.ts'
 import { DEVICE_PROFILES } from '../l0/device-profiles.ts'
 import { SimulatedDevice } from '../l0/simulated-device.ts'
 import type { L2Adapter } from '../l2/adapter.ts'
-import { FilesystemAdapter } from '../l2/adapters/filesystem.ts'
 import { MemoryAdapter } from '../l2/adapters/memory.ts'
 import { ADAPTER_LIMITS_DEFAULT, FILESYSTEM_DEFAULT, MEMORY_DEFAULT } from '../l2/options.ts'
 import { MetricCells } from '../metrics/cells.ts'
-import { lockFile } from '../native/file-lock.ts'
 import { openSegment, type SharedSegment } from '../native/shared-memory.ts'
 import { engineOptions, type ReplaySettings } from './replay-settings.ts'
+import { usageError } from './report-error.ts'
 
 /** An engine of its own for one replay, on one thread. Nothing of it outlives `close`. */
 export interface ReplayEngine {
@@ -48,7 +48,7 @@ export async function openReplayEngine(settings: ReplaySettings, parts: ReplayEn
     cleanups.push(() => runtime.stop())
     const { engine } = runtime
     if (settings.tiers.l2) {
-      const adapter = openStorage(settings, cleanups)
+      const adapter = await openStorage(settings, segment, cleanups, onError)
       await engine.adapters.add('replay', adapter, ADAPTER_LIMITS_DEFAULT)
       cleanups.push(() => adapter.close())
     }
@@ -76,14 +76,28 @@ function openDevice(bytes: number, profile: string, arena: Uint8Array | null, cl
   return device
 }
 
-/** Files in a directory of their own; without bytes an index in memory. */
-function openStorage(settings: ReplaySettings, cleanups: (() => unknown)[]): L2Adapter {
-  const { isMetadataOnly, l2Bytes, l2Directory } = settings
-  if (isMetadataOnly) return new MemoryAdapter({ ...MEMORY_DEFAULT, capacityBytes: l2Bytes, keepBytes: false })
-  const directory = mkdtempSync(join(l2Directory ?? tmpdir(), 'kvtier-replay-'))
+/** Files in a directory of their own, on an io worker; without bytes an index in memory. */
+async function openStorage(
+  { l2Bytes: capacityBytes, l2Directory }: ReplaySettings,
+  segment: SharedSegment | null,
+  cleanups: (() => unknown)[],
+  onError: ReplayEngineParts['onError'],
+): Promise<L2Adapter> {
+  if (segment === null) return new MemoryAdapter({ ...MEMORY_DEFAULT, capacityBytes, keepBytes: false })
+  const directory = makeDirectory(l2Directory ?? tmpdir())
   cleanups.push(() => rmSync(directory, { recursive: true, force: true }))
-  const options = { ...FILESYSTEM_DEFAULT, directory, capacityBytes: l2Bytes, durability: 'checksum' as const }
-  return new FilesystemAdapter(options, { clock: new SystemClock(), lock: lockFile })
+  const pool = await IoPool.start(1, segment, (reason) => onError('io worker', reason))
+  cleanups.push(() => pool.close())
+  return pool.adapter({ ...FILESYSTEM_DEFAULT, directory, capacityBytes, durability: 'checksum' })
+}
+
+function makeDirectory(parent: string): string {
+  try {
+    return mkdtempSync(join(parent, 'kvtier-replay-'))
+  } catch (error) {
+    const reason = (error as NodeJS.ErrnoException).code ?? String(error)
+    throw usageError(`--l2-dir is "${parent}": no directory can be made there (${reason})`, '--l2-dir')
+  }
 }
 
 /** In reverse order of opening. */

@@ -8,7 +8,7 @@ import type { Terminal } from './terminal.ts'
 
 /** What the metrics thread says once it listens, or why it cannot. */
 export type MetricsAnswer =
-  | { readonly kind: 'listening'; readonly port: number }
+  | { readonly kind: 'listening'; readonly address: string }
   | { readonly kind: 'refused'; readonly code: ErrorCode; readonly message: string }
 
 /** `/metrics` of a replay, on a thread of its own, as in service. */
@@ -33,7 +33,7 @@ export class ReplayMetrics {
     this.#worker = new Worker(workerUrl(import.meta.url, './replay-metrics-worker'), { workerData })
     const [answer] = (await once(this.#worker, 'message')) as [MetricsAnswer]
     if (answer.kind === 'refused') throw new CacheError(answer.code, answer.message, { field: '--prometheus-port' })
-    this.#terminal.log(`metrics at http://127.0.0.1:${answer.port}/metrics`)
+    this.#terminal.log(`metrics at http://${answer.address}/metrics`)
   }
 
   /** Tells the other thread the time. */

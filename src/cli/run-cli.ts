@@ -44,12 +44,6 @@ async function runCommand(
   return await (await spec.load()).run(call)
 }
 
-/** Version of the package this code was shipped in. */
-export function packageVersion(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(text) as { version: string }).version
-}
-
 function printVersion(terminal: Terminal, isJson: boolean): ExitCode {
   const version = packageVersion()
   answer({ terminal, isJson } as CommandCall, { version, node: process.versions.node }, () => `kvtier ${version}`)

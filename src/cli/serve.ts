@@ -1,6 +1,60 @@
-import type { CommandCall, ExitCode } from './command.ts'
+import { once } from 'node:events'
+import { type RunningEngine, startEngine } from '../app/start-stop.ts'
+import { packageVersion } from '../app/version.ts'
+import type { ServeConfig } from '../config/load-config.ts'
+import { formatBytes } from '../config/units.ts'
+import { SystemClock } from '../core/clock.ts'
+import { createLogger } from '../server/http/logger.ts'
+import { answer, type CommandCall, type ExitCode } from './command.ts'
+import { ProgressBar } from './progress-bar.ts'
+import { loadServeConfig } from './serve-config.ts'
 
-/** `kvtier serve`. */
-export async function run(_call: CommandCall): Promise<ExitCode> {
-  return 1
+const VERSION = packageVersion()
+
+/** `kvtier serve`: runs the engine until SIGINT or SIGTERM. */
+export async function run(call: CommandCall): Promise<ExitCode> {
+  const { options: config } = loadServeConfig(call)
+  const logger = createLogger(config.general.logLevel)
+  const bar = new ProgressBar(call.terminal, new SystemClock(), 'backing L1 with memory')
+  const fatal = Promise.withResolvers<unknown>()
+  const signal = signalled()
+  const engine = await startEngine({
+    config,
+    version: VERSION,
+    logger,
+    onProgress: (done, bytes) => bar.update(done / bytes, done, 'B'),
+    onFatal: fatal.resolve,
+  }).finally(() => bar.finish())
+  answer(call, { ...engine.addresses, version: VERSION, simulated: engine.simulated }, () => greeting(config, engine))
+  const end = await Promise.race([signal, fatal.promise.then((error) => ({ error }))])
+  if ('error' in end) logger.fatal({ err: end.error }, 'the engine cannot go on')
+  else call.terminal.log(`kvtier: ${end.name}, stopping`)
+  await engine.stop()
+  return 'error' in end ? 1 : 0
+}
+
+/** The first signal that asks for an end. A second one ends the process at once. */
+async function signalled(): Promise<{ name: string }> {
+  const name = await Promise.race(
+    (['SIGINT', 'SIGTERM'] as const).map(async (signal) => {
+      await once(process, signal)
+      return signal
+    }),
+  )
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+  return { name }
+}
+
+function greeting(config: ServeConfig, { addresses, simulated }: RunningEngine): string {
+  const adapters = config.l2.adapters.map(({ name, backend }) => `${name} (${backend.type})`)
+  const lines = [
+    `kvtier ${VERSION}, pid ${addresses.pid}`,
+    `  HTTP API  http://${addresses.http}`,
+    ...(addresses.metrics === undefined ? [] : [`  metrics   http://${addresses.metrics}/metrics`]),
+    `  L1        ${formatBytes(config.l1.capacityBytes)} of host memory`,
+    `  L2        ${adapters.length === 0 ? 'none' : adapters.join(', ')}`,
+    `  data      ${config.general.dataDir}`,
+    ...simulated.map((part) => `  simulated ${part}`),
+  ]
+  return lines.join('\n')
 }
