@@ -1,4 +1,4 @@
-import { accessSync, constants, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CacheError } from '../core/errors.ts'
 import { type FileLock, lockFile } from '../native/file-lock.ts'
@@ -11,14 +11,21 @@ export interface Addresses {
   readonly pid: number
 }
 
+/** There while an engine runs; what a crash leaves is removed by the next start. */
+const ADDRESSES = 'addresses.json'
+
 /** The data directory of one engine: held by a lock while the engine runs. */
 export class DataDirectory {
   readonly path: string
+  /** The engine before this one did not stop in order. */
+  readonly wasLeftOpen: boolean
   readonly #lock: FileLock
 
   private constructor(path: string, lock: FileLock) {
     this.path = path
+    this.wasLeftOpen = existsSync(join(path, ADDRESSES))
     this.#lock = lock
+    rmSync(join(path, ADDRESSES), { force: true })
   }
 
   /** Makes the directory when absent and takes it. @throws CacheError DATA_DIR_UNWRITABLE, DATA_DIR_LOCKED */
@@ -42,13 +49,13 @@ export class DataDirectory {
 
   /** Says where the engine listens, for scripts: `addresses.json`, whole or not there. */
   publishAddresses(addresses: Addresses): void {
-    const path = join(this.path, 'addresses.json')
+    const path = join(this.path, ADDRESSES)
     writeFileSync(`${path}.tmp`, `${JSON.stringify(addresses)}\n`)
     renameSync(`${path}.tmp`, path)
   }
 
   release(): void {
-    rmSync(join(this.path, 'addresses.json'), { force: true })
+    rmSync(join(this.path, ADDRESSES), { force: true })
     this.#lock.release()
   }
 }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { packageVersion } from '../app/version.ts'
 import { answer, type CommandCall, type CommandSpec, type ExitCode } from './command.ts'
 import { COMMANDS } from './commands.ts'
 import { commandHelp, groupHelp, mainHelp } from './help.ts'

@@ -13,6 +13,8 @@ export interface Posix {
   readonly madvise: KoffiFunc<(address: number, bytes: number, advice: number) => number>
   /** Returns the error number itself, 0 when done. */
   readonly posixFallocate: KoffiFunc<(fd: number, offset: number, bytes: number) => number>
+  /** Returns -1 on failure; see `errno`. */
+  readonly flock: KoffiFunc<(fd: number, operation: number) => number>
   /** Error number of the last call of this thread that was not `.async`. */
   errno(): number
   /** The bytes at an address, not copied. They must stay mapped as long as the buffer is used. */
@@ -41,6 +43,7 @@ function load(): Posix | string {
       posixFallocate: libc.func(
         'int posix_fallocate(int fd, int64_t offset, int64_t bytes)',
       ) as Posix['posixFallocate'],
+      flock: libc.func('int flock(int fd, int operation)') as Posix['flock'],
       errno: () => koffi.errno(),
       view: (address, bytes) => koffi.view(address, bytes) as ArrayBuffer,
     }

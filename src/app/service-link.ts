@@ -1,0 +1,62 @@
+import { once } from 'node:events'
+import { MessageChannel, Worker } from 'node:worker_threads'
+import { CallPort, remoteOf, serveCalls } from '../core/rpc.ts'
+import { workerUrl } from '../core/worker-url.ts'
+import type { EnginePort } from '../server/http/engine-port.ts'
+import type { ServiceControl, ServiceData } from './service-thread.ts'
+
+/** The service thread as the data thread sees it. */
+export class ServiceLink {
+  readonly #worker: Worker
+  readonly #calls: CallPort
+  readonly #control: ServiceControl
+  #isClosing = false
+
+  /**
+   * Starts the thread; nothing listens yet.
+   *
+   * @param engine answers the thread's questions.
+   * @param onLost told when the thread ends by itself.
+   */
+  constructor(
+    data: Omit<ServiceData, 'engine' | 'control'>,
+    engine: EnginePort,
+    onBug: (error: unknown) => void,
+    onLost: (error: unknown) => void,
+  ) {
+    const forEngine = new MessageChannel()
+    const forControl = new MessageChannel()
+    serveCalls(forEngine.port1, engine, onBug)
+    this.#calls = new CallPort(forControl.port1)
+    this.#control = remoteOf<ServiceControl>(this.#calls, ['listen', 'close'])
+    const workerData: ServiceData = { ...data, engine: forEngine.port2, control: forControl.port2 }
+    const transferList = [forEngine.port2, forControl.port2]
+    this.#worker = new Worker(workerUrl(import.meta.url, './service-thread'), { workerData, transferList })
+    let reason: unknown = new Error('the service thread ended')
+    this.#worker.on('error', (error) => {
+      reason = error
+    })
+    this.#worker.on('exit', () => {
+      this.#calls.close()
+      forEngine.port1.close()
+      if (!this.#isClosing) onLost(reason)
+    })
+  }
+
+  /** Opens the surfaces. @returns host:port of each that is on. @throws CacheError */
+  listen(): Promise<{ http: string; metrics?: string }> {
+    return this.#control.listen()
+  }
+
+  /** Closes the surfaces in order, then ends the thread; just ends it after `deadlineMs`. */
+  async close(deadlineMs: number): Promise<void> {
+    this.#isClosing = true
+    const deadline = new AbortController()
+    const timer = setTimeout(() => deadline.abort(), deadlineMs)
+    const late = once(deadline.signal, 'abort')
+    await Promise.race([this.#control.close().catch(() => undefined), late])
+    clearTimeout(timer)
+    this.#calls.close()
+    await this.#worker.terminate()
+  }
+}

@@ -1,0 +1,202 @@
+import { createHash, randomInt } from 'node:crypto'
+import type { Logger } from 'pino'
+import type { ServeConfig } from '../config/load-config.ts'
+import { ChunkHasher } from '../core/chunk-hash.ts'
+import { SystemClock } from '../core/clock.ts'
+import { ModelRegistry } from '../engine/model-registry.ts'
+import { PromptHasher } from '../engine/prompt-hasher.ts'
+import type { StatusFacts } from '../engine/status.ts'
+import { DEVICE_PROFILES } from '../l0/device-profiles.ts'
+import { SimulatedDevice } from '../l0/simulated-device.ts'
+import { MetricCells } from '../metrics/cells.ts'
+import { capability } from '../native/capability.ts'
+import { openSegment, privateSegment, type SharedSegment } from '../native/shared-memory.ts'
+import { EngineService } from '../server/rpc/engine-service.ts'
+import { checkPort } from './check-ports.ts'
+import { composeEngine, type EngineRuntime } from './compose.ts'
+import { type Addresses, DataDirectory } from './data-dir.ts'
+import { IoPool } from './io-pool.ts'
+import { ServiceLink } from './service-link.ts'
+
+/** Time for stores under way to reach L2 at a stop, and for HTTP answers under way. */
+const STOP_STORES_MS = 5_000
+const STOP_HTTP_MS = 5_000
+
+export interface StartParts {
+  readonly config: ServeConfig
+  readonly version: string
+  readonly logger: Logger
+  /** Told while L1 is being backed by memory. */
+  readonly onProgress?: (bytesDone: number, bytes: number) => void
+  /** Told when the engine cannot go on. */
+  readonly onFatal: (error: unknown) => void
+}
+
+/** An engine that listens. */
+export interface RunningEngine {
+  readonly addresses: Addresses
+  /** What is not real, in words for people. */
+  readonly simulated: readonly string[]
+  /** Stops in order: no new requests, stores under way end, everything is closed. Idempotent. */
+  stop(): Promise<void>
+}
+
+/** Ends what was opened, newest first, whatever fails on the way. */
+class Cleanup {
+  readonly #tasks: (() => unknown)[] = []
+  readonly #onError: (error: unknown) => void
+
+  constructor(onError: (error: unknown) => void) {
+    this.#onError = onError
+  }
+
+  add(task: () => unknown): void {
+    this.#tasks.push(task)
+  }
+
+  async run(): Promise<void> {
+    for (let task = this.#tasks.pop(); task !== undefined; task = this.#tasks.pop()) {
+      try {
+        await task()
+      } catch (error) {
+        this.#onError(error)
+      }
+    }
+  }
+}
+
+/**
+ * Starts an engine: data directory, memory, io workers, tiers, service thread, surfaces. What was opened is closed
+ * again when a step fails.
+ *
+ * @throws CacheError DATA_DIR_*, SHARED_MEMORY_*, DEVICE_OUT_OF_MEMORY, L2_*, PORT_TAKEN, CONFIG_INVALID
+ */
+export async function startEngine(parts: StartParts): Promise<RunningEngine> {
+  const cleanup = new Cleanup((error) => parts.logger.error({ err: error }, 'while stopping'))
+  try {
+    return await start(parts, cleanup)
+  } catch (error) {
+    await cleanup.run()
+    throw error
+  }
+}
+
+async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine> {
+  const { config, logger, version, onFatal } = parts
+  const { general } = config
+  const clock = new SystemClock()
+  const dataDir = DataDirectory.take(general.dataDir)
+  cleanup.add(() => dataDir.release())
+  const { http, prometheus } = config
+  await checkPort('--http-port', http.host, http.port)
+  if (prometheus.enabled) await checkPort('--prometheus-port', prometheus.host, prometheus.port)
+  const segment = await openArena(parts, cleanup)
+  const pool = await IoPool.start(general.ioWorkers, segment, (reason) =>
+    logger.error({ reason }, 'an io worker ended; its adapters fail'),
+  )
+  cleanup.add(() => pool.close())
+  const cells = MetricCells.create({ maxTenants: general.tenantsMax, busCapacityEvents: general.eventBusCapacity })
+  const device = openDevice(config, segment, clock)
+  const runtime = composeEngine(config, {
+    clock,
+    cells,
+    memory: segment.memory,
+    device,
+    random: (limit) => randomInt(limit),
+    onError: (where, error) => logger.warn({ err: error, where }, 'failed'),
+    onAdapterState: (name, state, before) => logger.info({ adapter: name, state, before }, 'adapter state'),
+  })
+  cleanup.add(() => runtime.stop())
+  cleanup.add(() => runtime.engine.adapters.close())
+  for (const { name, backend, limits } of config.l2.adapters) {
+    await runtime.engine.adapters.add(name, pool.adapter(backend), limits)
+  }
+  const simulated = simulatedParts(segment)
+  const facts = { version, segmentName: segment.name === '' ? null : segment.name, simulated }
+  const service = await serviceOf(parts, { runtime, pool, clock, facts })
+  runtime.onSweep(() => service.sweep())
+  const link = new ServiceLink(
+    {
+      arena: segment.handle,
+      cells: cells.handles,
+      facts: { device: device.info },
+      dataDir: general.dataDir,
+      logLevel: general.logLevel,
+      version,
+      isRecovery: dataDir.wasLeftOpen,
+      http,
+      prometheus,
+    },
+    service,
+    (error) => logger.error({ err: error }, 'a bug while answering a request'),
+    onFatal,
+  )
+  cleanup.add(() => runtime.engine.drain(STOP_STORES_MS))
+  cleanup.add(() => link.close(STOP_HTTP_MS))
+  runtime.start()
+  const addresses = { ...(await link.listen()), pid: process.pid }
+  dataDir.publishAddresses(addresses)
+  let stopped: Promise<void> | undefined
+  const stop = () => {
+    stopped ??= cleanup.run()
+    return stopped
+  }
+  return { addresses, simulated, stop }
+}
+
+async function serviceOf(
+  { config, version }: StartParts,
+  parts: {
+    runtime: EngineRuntime
+    pool: IoPool
+    clock: SystemClock
+    facts: Pick<StatusFacts, 'segmentName' | 'simulated'>
+  },
+): Promise<EngineService> {
+  const { runtime, pool, clock, facts } = parts
+  const hasher = new PromptHasher(await ChunkHasher.create(), pool, config.engine.hashInlineChunks)
+  const startedAt = new Date(clock.wallMs()).toISOString()
+  return new EngineService({
+    engine: runtime.engine,
+    models: new ModelRegistry(config.engine.models, config.l1.capacityBytes),
+    hasher,
+    clock,
+    facts: { ...facts, version, startedAt, pid: process.pid, nodeVersion: process.version },
+  })
+}
+
+/**
+ * L1's memory, under a name that belongs to the data directory: a restart replaces what a killed engine left there.
+ * Memory of this process alone where there is no shared memory.
+ */
+async function openArena({ config, onProgress }: StartParts, cleanup: Cleanup): Promise<SharedSegment> {
+  const bytes = config.l1.capacityBytes
+  const directoryHash = createHash('sha256').update(config.general.dataDir).digest('hex').slice(0, 16)
+  const segment = capability().sharedMemory.available
+    ? await openSegment({
+        name: `kvtier-${directoryHash}`,
+        bytes,
+        replaceStale: true,
+        ...(onProgress === undefined ? {} : { onProgress: (done: number) => onProgress(done, bytes) }),
+      })
+    : privateSegment(bytes)
+  cleanup.add(() => {
+    segment.unlink()
+    segment.close()
+  })
+  return segment
+}
+
+function openDevice(config: ServeConfig, segment: SharedSegment, clock: SystemClock): SimulatedDevice {
+  const { capacityBytes, simulatedProfile } = config.l0
+  const profile = DEVICE_PROFILES[simulatedProfile]!
+  const device = new SimulatedDevice({ capacityBytes, profile }, { clock })
+  device.open(capacityBytes, segment.memory)
+  return device
+}
+
+function simulatedParts(segment: SharedSegment): string[] {
+  const parts = ['L0: a simulated GPU; transfer times are those of its profile, not of this machine']
+  if (segment.kind === 'private') parts.push('L1: private memory; no other process can map it')
+  return parts
+}
