@@ -318,8 +318,9 @@ export class AdapterSet {
     const busySeconds = (nowMs - startMs) / 1000
     attached.end(direction, tenant, batch, outcomes, ended.cause)
     attached.judge(batch.count === 0 || outcomes.some((outcome) => outcome !== OUTCOME_FAILED), ended.cause)
+    if (bytes > 0) attached.moved(direction, tenant, bytes, busySeconds)
+    // A rate needs a time: on a virtual clock a batch may take none.
     if (bytes > 0 && busySeconds > 0) {
-      attached.moved(direction, tenant, bytes, busySeconds)
       events.publish(direction === 'store' ? L2_STORED : L2_LOADED, tenant, nowMs, bytes, busySeconds, attached.row)
     }
     return { outcomes, bytes, busySeconds, quiesced: ended.quiesced }
