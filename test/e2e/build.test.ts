@@ -1,7 +1,9 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { EngineProcess } from '../support/engine-process.ts'
 import { listFiles, REPOSITORY } from '../support/source-tree.ts'
 
 function run(file: string, ...args: string[]): string {
@@ -20,6 +22,20 @@ describe('npm run build', () => {
     expect(run(process.execPath, main, '--version')).toBe(`kvtier ${version}\n`)
     expect(JSON.parse(run(process.execPath, main, 'print', 'errors', '--json'))).not.toEqual([])
     expect(readFileSync(join(REPOSITORY, main), 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/)
+  })
+
+  it('makes an engine that serves, workers and all, and stops in order', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'kvtier-build-'))
+    const engine = await EngineProcess.start({ dataDir, main })
+    try {
+      for (const path of ['healthz', 'readyz', 'status']) {
+        const { status } = await fetch(`http://${engine.addresses.http}/${path}`)
+        expect([path, status]).toEqual([path, 200])
+      }
+    } finally {
+      expect(await engine.stop()).toBe(0)
+      rmSync(dataDir, { recursive: true })
+    }
   })
 
   it('builds every source file, and the entry of every worker is there', () => {
