@@ -64,7 +64,8 @@ const GLOBALS: readonly { readonly name: string; readonly form: RegExp; readonly
   {
     name: 'timers',
     form: /(?<![.\w])(?:setTimeout|setInterval)\b/g,
-    homes: ['core/clock.ts'],
+    // A stop has a deadline of its own, also when nothing else runs any more.
+    homes: ['core/clock.ts', 'app/service-link.ts'],
   },
 ]
 
