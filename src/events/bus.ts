@@ -37,6 +37,9 @@ export class EventBus implements EventSink {
   readonly #dropped: Float64Array
   readonly #records: Float64Array
   readonly #mask: number
+  // The producer's own copies, which save it two atomic reads an event: only it moves head, and tail only grows.
+  #head: number
+  #seenTail: number
 
   private constructor(buffer: SharedArrayBuffer) {
     this.buffer = buffer
@@ -45,6 +48,8 @@ export class EventBus implements EventSink {
     this.#mask = this.capacityEvents - 1
     this.#dropped = new Float64Array(buffer, HEADER_BYTES, DROPPED_DOUBLES)
     this.#records = new Float64Array(buffer, HEADER_BYTES + DROPPED_DOUBLES * 8, this.capacityEvents * RECORD_DOUBLES)
+    this.#head = Atomics.load(this.#indices, HEAD)
+    this.#seenTail = Atomics.load(this.#indices, TAIL)
   }
 
   /** @param capacityEvents a power of two. */
@@ -63,12 +68,14 @@ export class EventBus implements EventSink {
   }
 
   publish(type: EventType, tenant: number, timeMs: number, a = 0, b = 0, c = 0): void {
-    const indices = this.#indices
-    const head = Atomics.load(indices, HEAD)
-    if (((head - Atomics.load(indices, TAIL)) | 0) >= this.capacityEvents) {
-      this.#dropped[0]! += 1
-      this.#dropped[1 + type.id]! += 1
-      return
+    const head = this.#head
+    if (((head - this.#seenTail) | 0) >= this.capacityEvents) {
+      this.#seenTail = Atomics.load(this.#indices, TAIL)
+      if (((head - this.#seenTail) | 0) >= this.capacityEvents) {
+        this.#dropped[0]! += 1
+        this.#dropped[1 + type.id]! += 1
+        return
+      }
     }
     const records = this.#records
     const at = (head & this.#mask) * RECORD_DOUBLES
@@ -78,7 +85,8 @@ export class EventBus implements EventSink {
     records[at + 3] = a
     records[at + 4] = b
     records[at + 5] = c
-    Atomics.store(indices, HEAD, (head + 1) | 0)
+    this.#head = (head + 1) | 0
+    Atomics.store(this.#indices, HEAD, this.#head)
   }
 
   /**
