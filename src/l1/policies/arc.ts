@@ -61,7 +61,7 @@ export class ArcPolicy implements EvictionPolicy {
   }
 
   victim(): number {
-    const queue = this.#queues.linked[RECENT]! > this.#recentTarget ? RECENT : FREQUENT
+    const queue = this.#queues.sizes[RECENT]! > this.#recentTarget ? RECENT : FREQUENT
     const id = this.#queues.oldest(queue)
     return id === NO_CHUNK ? this.#queues.oldest(queue === RECENT ? FREQUENT : RECENT) : id
   }
@@ -71,7 +71,7 @@ export class ArcPolicy implements EvictionPolicy {
   }
 
   #aim(change: number): void {
-    const size = this.#queues.linked[RECENT]! + this.#queues.linked[FREQUENT]!
+    const size = this.#queues.sizes[RECENT]! + this.#queues.sizes[FREQUENT]!
     this.#recentTarget = Math.min(size, Math.max(0, this.#recentTarget + change))
   }
 }

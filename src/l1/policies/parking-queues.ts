@@ -25,8 +25,9 @@ const COUNT_MAX = 3
  * chains are.
  */
 export class ParkingQueues {
-  /** Linked chunks by queue. */
-  readonly linked = new Uint32Array(3)
+  /** Chunks by queue, parked ones included: so a search that parks does not change them. */
+  readonly sizes = new Uint32Array(3)
+  readonly #linked = new Uint32Array(3)
   readonly #words: Uint32Array
   readonly #state: Uint8Array
   readonly #table: ChunkTable
@@ -47,11 +48,14 @@ export class ParkingQueues {
   /** A new chunk at the newest end. */
   add(id: number, queue: number): void {
     this.#state[id] = queue
+    this.sizes[queue] = this.sizes[queue]! + 1
     this.#link(id, queue, this.#words[rootOf(queue) * CHUNK_WORDS + OLDER]!)
   }
 
   drop(id: number): void {
     if ((this.#state[id]! & LINKED) !== 0) this.#unlink(id)
+    const queue = this.queueOf(id)
+    this.sizes[queue] = this.sizes[queue]! - 1
     this.#state[id] = 0
   }
 
@@ -77,6 +81,9 @@ export class ParkingQueues {
   /** Makes a chunk the newest of a queue; a parked one takes that place when it is unparked. */
   renew(id: number, queue: number): void {
     const state = this.#state[id]!
+    const left = state & QUEUE_MASK
+    this.sizes[left] = this.sizes[left]! - 1
+    this.sizes[queue] = this.sizes[queue]! + 1
     if ((state & LINKED) === 0) {
       this.#state[id] = (state & ~QUEUE_MASK) | queue | RENEWED
       return
@@ -116,13 +123,16 @@ export class ParkingQueues {
         id = this.#words[id * CHUNK_WORDS + NEWER]!
         walked += 1
       }
-      assert(walked === this.linked[queue], 'a queue is miscounted')
+      assert(walked === this.#linked[queue], 'a queue is miscounted')
     }
+    const sizes = [0, 0, 0]
     for (let id = this.#table.firstId; id < this.#table.endId; id += 1) {
       const state = this.#state[id]!
+      sizes[state & QUEUE_MASK]! += 1
       if (state === 0 || (state & LINKED) !== 0) continue
       assert(!this.#isEvictable(id), 'an evictable chunk is parked')
     }
+    for (const queue of [FIRST_QUEUE, SECOND_QUEUE]) assert(sizes[queue] === this.sizes[queue], 'sizes are wrong')
   }
 
   #isEvictable(id: number): boolean {
@@ -139,7 +149,7 @@ export class ParkingQueues {
     words[id * CHUNK_WORDS + OLDER] = older
     words[id * CHUNK_WORDS + NEWER] = newer
     this.#state[id] = this.#state[id]! | LINKED
-    this.linked[queue] = this.linked[queue]! + 1
+    this.#linked[queue] = this.#linked[queue]! + 1
   }
 
   #unlink(id: number): void {
@@ -150,7 +160,7 @@ export class ParkingQueues {
     words[newer * CHUNK_WORDS + OLDER] = older
     const queue = this.#state[id]! & QUEUE_MASK
     this.#state[id] = this.#state[id]! & ~LINKED
-    this.linked[queue] = this.linked[queue]! - 1
+    this.#linked[queue] = this.#linked[queue]! - 1
   }
 }
 

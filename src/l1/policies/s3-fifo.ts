@@ -58,8 +58,8 @@ export class S3FifoPolicy implements EvictionPolicy {
   victim(): number {
     const queues = this.#queues
     for (;;) {
-      const inSmall = queues.linked[SMALL]!
-      const isSmallFull = inSmall > (inSmall + queues.linked[MAIN]!) * SMALL_RATIO
+      const inSmall = queues.sizes[SMALL]!
+      const isSmallFull = inSmall > (inSmall + queues.sizes[MAIN]!) * SMALL_RATIO
       const first = queues.oldest(isSmallFull ? SMALL : MAIN)
       const id = first === NO_CHUNK ? queues.oldest(isSmallFull ? MAIN : SMALL) : first
       if (id === NO_CHUNK || queues.countOf(id) === 0) return id
