@@ -10,6 +10,9 @@ export const NEVER = new AbortController().signal
 
 export const SPACE: KeySpace = { model: 'm', salt: '', ranks: 1, rank: 0, shardBytes: 1000, layout: 'layout-1' }
 
+/** The space of `programs/store-objects.ts`: objects large enough to be torn. */
+export const CRASH_SPACE: KeySpace = { ...SPACE, model: 'crash', shardBytes: 40_000 }
+
 /** Keys [from, to) of the chain named by `seed`: chunk i's parent is chunk i - 1. */
 export function chainBatch(space: KeySpace, seed: number, from: number, to: number): KeyBatch {
   const hashes = new Uint8Array((to - from) * HASH_BYTES)

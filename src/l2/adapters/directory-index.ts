@@ -45,6 +45,7 @@ export class DirectoryIndex {
    * know, when their header is right. Afterwards the index holds exactly the object files of the directory.
    */
   async recover(wallMs: number): Promise<void> {
+    for (const node of this.#index.held()) this.#index.setStamp(node, 0) // of an earlier opening
     const undescribed: SpaceEntry[] = []
     this.#unknownFiles += scanSpaces(this.#files.objects, this.#spaces, (entry) => undescribed.push(entry))
     for (const entry of undescribed) await this.#files.describe(entry).catch(() => undefined)

@@ -171,8 +171,8 @@ export class ObjectFiles {
 
   async #makeFolder(folder: string): Promise<void> {
     if (this.#made.has(folder)) return
-    await this.#disk.mkdir(folder, { recursive: true, mode: 0o700 })
-    await this.syncFolder(join(folder, '..'))
+    const made = await this.#disk.mkdir(folder, { recursive: true, mode: 0o700 })
+    if (made !== undefined) await this.syncFolder(join(folder, '..'))
     this.#made.add(folder)
   }
 
