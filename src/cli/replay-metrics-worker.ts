@@ -7,14 +7,15 @@ import type { MetricsAnswer } from './replay-metrics.ts'
 
 // The metrics thread of a replay: drains the event bus and serves GET /metrics on loopback.
 
-const { handles, now, port } = workerData as { handles: MetricHandles; now: SharedArrayBuffer; port: number }
-const nowMs = new Float64Array(now)
-const wall = new SystemClock()
-const clock: Clock = {
-  nowMs: () => nowMs[0]!,
-  wallMs: () => wall.wallMs(),
-  schedule: (delayMs, callback) => wall.schedule(delayMs, callback),
+interface ReplayMetricsData {
+  readonly handles: MetricHandles
+  /** Milliseconds of the replay's virtual clock; null = it runs by the machine's. */
+  readonly virtualNow: SharedArrayBuffer | null
+  readonly port: number
 }
+
+const { handles, virtualNow, port } = workerData as ReplayMetricsData
+const clock = virtualNow === null ? new SystemClock() : clockOf(new Float64Array(virtualNow))
 const service = new MetricsService({
   cells: MetricCells.attach(handles),
   clock,
@@ -29,6 +30,15 @@ try {
 } catch (error) {
   if (!(error instanceof CacheError)) throw error
   tell({ kind: 'refused', code: error.code, message: error.message })
+}
+
+function clockOf(nowMs: Float64Array): Clock {
+  const wall = new SystemClock()
+  return {
+    nowMs: () => nowMs[0]!,
+    wallMs: () => wall.wallMs(),
+    schedule: (delayMs, callback) => wall.schedule(delayMs, callback),
+  }
 }
 
 function tell(answer: MetricsAnswer): void {

@@ -39,7 +39,7 @@ async function replay(call: CommandCall, settings: ReplaySettings): Promise<Repl
       errors.add(text)
     },
   })
-  const metrics = new ReplayMetrics(engine.cells, clock, call.terminal)
+  const metrics = new ReplayMetrics(engine.cells, clock instanceof ManualClock ? clock : null, call.terminal)
   try {
     if (settings.prometheusPort >= 0) await metrics.serve(settings.prometheusPort)
     const pace = paceOf(settings, clock, wall, engine)
@@ -60,12 +60,11 @@ interface Driven {
 async function drive(call: CommandCall, settings: ReplaySettings, parts: Driven): Promise<ReplayReport> {
   const { engine, pace, wall, metrics } = parts
   const counts = new ReplayCounts()
-  const progress = { bytesRead: 0 }
-  const fileBytes = Math.max(1, statSync(settings.file, { throwIfNoEntry: false })?.size ?? 1)
+  const progress = new TraceShare(settings.file)
   const bar = new ProgressBar(call.terminal, wall, 'replay')
   const onProgress = (): void => {
     metrics.tick()
-    const ratio = Math.max(progress.bytesRead / fileBytes, counts.requests / settings.limit)
+    const ratio = Math.max(progress.ratio(counts.requests), counts.requests / settings.limit)
     bar.update(ratio, counts.blockRefs, 'refs')
   }
   const { space, runtime } = engine
@@ -81,6 +80,7 @@ async function drive(call: CommandCall, settings: ReplaySettings, parts: Driven)
     const { partialBlocks, limit } = settings
     for await (const batch of readMooncakeTrace(settings.file, { partialBlocks, limit }, progress)) {
       const batchMs = wall.nowMs()
+      progress.begin(batch.count, counts.requests)
       await server.run(batch)
       runMs += wall.nowMs() - batchMs
       if (server.isStopped) break
@@ -95,6 +95,34 @@ async function drive(call: CommandCall, settings: ReplaySettings, parts: Driven)
   }
   const times = { seconds: runMs / 1000, readSeconds: (wall.nowMs() - startMs - runMs) / 1000 }
   return replayReport(setupOf(settings, server.isStopped), counts, engine.cells, times)
+}
+
+/** How much of a trace file is done: requests within a batch count by their number. */
+class TraceShare {
+  bytesTaken = 0
+  readonly #fileBytes: number
+  #batchRequests = 0
+  #requestsBefore = 0
+  #bytesBefore = 0
+  #batchBytes = 0
+
+  constructor(file: string) {
+    this.#fileBytes = Math.max(1, statSync(file, { throwIfNoEntry: false })?.size ?? 1)
+  }
+
+  /** A batch of so many requests starts. */
+  begin(batchRequests: number, requestsBefore: number): void {
+    this.#bytesBefore += this.#batchBytes
+    this.#batchBytes = this.bytesTaken - this.#bytesBefore
+    this.#batchRequests = batchRequests
+    this.#requestsBefore = requestsBefore
+  }
+
+  /** 0..1 */
+  ratio(requests: number): number {
+    const ofBatch = (requests - this.#requestsBefore) / Math.max(1, this.#batchRequests)
+    return (this.#bytesBefore + ofBatch * this.#batchBytes) / this.#fileBytes
+  }
 }
 
 function paceOf(

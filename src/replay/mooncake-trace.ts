@@ -28,10 +28,11 @@ const LINE_BYTES_MAX = 4 * 1024 * 1024
 const BATCH_IDS = 64 * 1024
 const ID_MAX = 0xffffffff
 const NEWLINE = 10
+const PIECE_BYTES = 256 * 1024
 
-/** What is read so far, for a progress bar: bytes of the file as it lies on disk. */
+/** How far a reader is, for a progress bar: bytes of the file as it lies on disk, up to the end of the last batch. */
 export interface TraceProgress {
-  bytesRead: number
+  bytesTaken: number
 }
 
 /**
@@ -42,7 +43,7 @@ export interface TraceProgress {
 export async function* readMooncakeTrace(
   path: string,
   options: TraceOptions,
-  progress: TraceProgress = { bytesRead: 0 },
+  progress: TraceProgress = { bytesTaken: 0 },
 ): AsyncGenerator<TraceBatch> {
   const batch = new TraceBatch()
   const limit = options.limit ?? Number.POSITIVE_INFINITY
@@ -111,7 +112,12 @@ function shown(value: unknown): string {
 async function* readLines(path: string, lineBytesMax: number, progress: TraceProgress): AsyncGenerator<string> {
   let rest: Buffer = Buffer.alloc(0)
   let lineNumber = 1
-  for await (const piece of readPieces(path, progress)) {
+  let readBytes = 0
+  const isZipped = path.endsWith('.gz')
+  const onRead = (bytes: number): void => {
+    readBytes += bytes
+  }
+  for await (const piece of readPieces(path, onRead)) {
     let from = 0
     for (let end = piece.indexOf(NEWLINE); end >= 0; end = piece.indexOf(NEWLINE, from)) {
       const head = piece.subarray(from, end)
@@ -120,6 +126,7 @@ async function* readLines(path: string, lineBytesMax: number, progress: TracePro
       rest = Buffer.alloc(0)
       from = end + 1
       lineNumber += 1
+      progress.bytesTaken = isZipped ? readBytes : readBytes - piece.length + from
       yield line.toString('utf8')
     }
     if (rest.length + piece.length - from > lineBytesMax) throw tooLong(path, lineNumber, lineBytesMax)
@@ -128,17 +135,21 @@ async function* readLines(path: string, lineBytesMax: number, progress: TracePro
   if (rest.length > 0) yield rest.toString('utf8')
 }
 
-async function* readPieces(path: string, progress: TraceProgress): AsyncGenerator<Buffer> {
-  const file = createReadStream(path, { highWaterMark: 256 * 1024 })
-  file.on('data', (piece) => {
-    progress.bytesRead += piece.length
-  })
-  file.pause()
+/** Pieces of the file, unzipped. `onRead` is told the bytes on disk before the pieces that they make. */
+async function* readPieces(path: string, onRead: (bytes: number) => void): AsyncGenerator<Buffer> {
+  const file = createReadStream(path, { highWaterMark: PIECE_BYTES })
   try {
-    if (!path.endsWith('.gz')) return yield* file
-    const unzipped = createGunzip()
-    file.on('error', (error) => unzipped.destroy(error))
-    yield* file.pipe(unzipped)
+    if (path.endsWith('.gz')) {
+      const unzipped = createGunzip()
+      file.on('data', (piece) => onRead(piece.length))
+      file.on('error', (error) => unzipped.destroy(error))
+      yield* file.pipe(unzipped)
+      return
+    }
+    for await (const piece of file as AsyncIterable<Buffer>) {
+      onRead(piece.length)
+      yield piece
+    }
   } catch (error) {
     throw readFailed(path, error as NodeJS.ErrnoException)
   } finally {

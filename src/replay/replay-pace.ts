@@ -8,7 +8,7 @@ export interface Pace {
   /** Requests wait for each other: one is over before the next begins. */
   readonly isSequential: boolean
   /** Lets time pass until then; work that falls due on the way is done. */
-  until(timeMs: number): Promise<void> | void
+  until(timeMs: number): Promise<void> | undefined
   /** Lets time pass until the condition holds: for answers that come from real storage. */
   when(condition: () => boolean): Promise<void>
   /** Lets other work of this thread have its turn. */
@@ -59,9 +59,10 @@ export class VirtualPace implements Pace {
     this.#isStoragePending = isStoragePending
   }
 
-  until(timeMs: number): Promise<void> | void {
+  until(timeMs: number): Promise<void> | undefined {
     if (this.#isStoragePending()) return this.when(() => this.clock.nowMs() >= timeMs, timeMs)
     this.clock.advanceTo(timeMs)
+    return undefined
   }
 
   async when(condition: () => boolean, latestMs = Number.POSITIVE_INFINITY): Promise<void> {

@@ -31,7 +31,7 @@ export interface VirtualServerParts {
 
 /** Requests under way at once; later ones wait. */
 const FLIGHTS_MAX = 4096
-/** Requests after which other work of the thread has its turn. */
+/** Requests of a sequential run after which other work of the thread has its turn. */
 const BREATHE_REQUESTS = 256
 
 /**
@@ -81,9 +81,9 @@ export class VirtualServer {
       if (this.#active >= FLIGHTS_MAX) await pace.when(() => this.#active < FLIGHTS_MAX)
       this.#begin(batch, index)
       if (pace.isSequential && !this.#isSettled()) await pace.when(() => this.#isSettled())
-      if (counts.requests % BREATHE_REQUESTS !== 0) continue
+      if (pace.isSequential && counts.requests % BREATHE_REQUESTS !== 0) continue
       onProgress?.()
-      await pace.breathe()
+      if (pace.isSequential) await pace.breathe()
     }
   }
 
