@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { CONVERSATION_TRACE, withConversationTrace } from '../support/public-trace.ts'
 
-const TRACE = '../shared/data/traces/mooncake_conversation_trace.jsonl'
 let directory: string
 let trace: string
 
@@ -128,7 +128,7 @@ describe('kvtier replay', () => {
   })
 })
 
-describe.skipIf(!existsSync(TRACE))('kvtier replay of the Mooncake conversation trace', () => {
+describe('kvtier replay of the Mooncake conversation trace', withConversationTrace, () => {
   it.each([
     [9_139, 0.1958],
     [18_279, 0.2789],
@@ -144,7 +144,7 @@ describe.skipIf(!existsSync(TRACE))('kvtier replay of the Mooncake conversation 
       '--partial-blocks',
       'count',
     ]
-    const report = JSON.parse(replay(TRACE, ...argv, '--json').stdout)
+    const report = JSON.parse(replay(CONVERSATION_TRACE, ...argv, '--json').stdout)
     expect({ requests: report.requests, refs: report.block_refs }).toEqual({ requests: 12_031, refs: 288_500 })
     expect(Math.abs(report.hit_ratio - exact)).toBeLessThan(0.005)
   })

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
-import type { Reporter, TestCase, TestModule } from 'vitest/node'
+import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node'
+import type {} from './skip-unless.ts'
 
 /** What `.ci/run` reads: one entry for each test that did not pass. */
 export interface TestReport {
@@ -36,8 +37,17 @@ function addTest(report: TestReport, module: TestModule, test: TestCase): void {
   const name = `${module.relativeModuleId} > ${test.fullName}`
   const result = test.result()
   if (result.state === 'passed') report.passed += 1
-  else if (result.state === 'skipped') report.skipped.push({ name, reason: result.note ?? 'no reason given' })
+  else if (result.state === 'skipped') report.skipped.push({ name, reason: result.note ?? reasonOf(test) })
   else report.failed.push(name)
+}
+
+/** The reason given with the test, or with a suite around it (see skip-unless.ts). */
+function reasonOf(test: TestCase): string {
+  for (let at: TestCase | TestSuite | TestModule = test; at.type !== 'module'; at = at.parent) {
+    const { skipReason } = at.meta()
+    if (skipReason !== undefined) return skipReason
+  }
+  return 'no reason given'
 }
 
 function firstLine(error: { message: string }): string {

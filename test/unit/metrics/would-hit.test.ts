@@ -1,11 +1,10 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { chunkTag } from '../../../src/events/chunk-tag.ts'
 import { StackDistance } from '../../../src/metrics/reuse-distance.ts'
 import { WouldHit } from '../../../src/metrics/would-hit.ts'
+import { CONVERSATION_TRACE, withConversationTrace } from '../../support/public-trace.ts'
 import { random } from '../../support/random.ts'
-
-const TRACE = new URL('../../../../shared/data/traces/mooncake_conversation_trace.jsonl', import.meta.url)
 
 /** Tells the estimator of a prompt as the engine does. @returns chunks asked for so far. */
 function ask(estimate: WouldHit, prompt: readonly number[], bytes: number, askedBefore: number): number {
@@ -83,11 +82,10 @@ it('stops correcting by the chunks asked for once events were lost', () => {
   expect(estimate.ratioAtChunks(2)).toBe(0.5)
 })
 
-it('estimates the hit ratios of the public conversation trace within a point', (context) => {
-  if (!existsSync(TRACE)) return context.skip('the trace mooncake_conversation_trace.jsonl is not there')
+it('estimates the hit ratios of the public conversation trace within a point', withConversationTrace, () => {
   const estimate = new WouldHit()
   let asked = 0
-  for (const line of readFileSync(TRACE, 'utf8').split('\n')) {
+  for (const line of readFileSync(CONVERSATION_TRACE, 'utf8').split('\n')) {
     if (line === '') continue
     const { hash_ids: prompt } = JSON.parse(line) as { hash_ids: number[] }
     asked = ask(estimate, prompt, 4096, asked)

@@ -23,10 +23,11 @@ import {
   type SegmentHandle,
   type SharedSegment,
 } from '../../../src/native/shared-memory.ts'
+import { skipUnless } from '../../support/skip-unless.ts'
 
 const MIB = 1024 * 1024
 const { available, reason } = capability().sharedMemory
-if (!available) console.warn(`tests of shared memory skipped: ${reason}`)
+const whereShared = skipUnless(available, reason ?? '')
 
 const cleanups: (() => void)[] = []
 afterEach(() => {
@@ -73,7 +74,7 @@ async function incrementInWorker(handle: SegmentHandle): Promise<number> {
   return sum
 }
 
-describe.skipIf(!available)('a shared segment', () => {
+describe('a shared segment', whereShared, () => {
   it('is zeroed, private to the user, and as long as asked', async () => {
     const segment = await open(3 * MIB + 12_345)
     expect(segment.kind).toBe('shared')
@@ -127,7 +128,7 @@ describe.skipIf(!available)('a shared segment', () => {
   })
 })
 
-describe.skipIf(!available)('opening a segment', () => {
+describe('opening a segment', whereShared, () => {
   it('names both sizes and the fix when it is too large', async () => {
     const name = newName()
     const error = await errorOf(openSegment({ name, bytes: 2 ** 50 }))
@@ -175,7 +176,7 @@ describe.skipIf(!available)('opening a segment', () => {
 })
 
 const mounted = mountSmall()
-if (mounted === undefined) console.warn('tests on a full file system skipped: mounting a tmpfs is not permitted here')
+const whereMountable = skipUnless(mounted !== undefined, 'mounting a small tmpfs is not permitted here')
 
 /** A tmpfs of 128 MiB, or undefined when this user may not mount. */
 function mountSmall(): string | undefined {
@@ -196,7 +197,7 @@ afterAll(() => {
   rmSync(mounted, { recursive: true })
 })
 
-describe.skipIf(mounted === undefined)('a file system that is full', () => {
+describe('a file system that is full', whereMountable, () => {
   it('is an error before anything is created when it shows at once', async () => {
     const error = await errorOf(openSegment({ name: 'segment', bytes: 129 * MIB, directory: mounted! }))
     expect(error.code).toBe('SHARED_MEMORY_TOO_SMALL')

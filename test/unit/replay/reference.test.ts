@@ -1,13 +1,11 @@
-import { existsSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { belady } from '../../../src/replay/belady.ts'
 import { loadMooncakeTrace } from '../../../src/replay/mooncake-trace.ts'
 import { type PrefixTrace, prefixTraceOf } from '../../../src/replay/prefix-nodes.ts'
 import { referenceLru } from '../../../src/replay/reference-lru.ts'
 import { TraceBatch } from '../../../src/replay/trace-batch.ts'
+import { CONVERSATION_TRACE, hasConversationTrace, withConversationTrace } from '../../support/public-trace.ts'
 import { random } from '../../support/random.ts'
-
-const TRACE = '../shared/data/traces/mooncake_conversation_trace.jsonl'
 
 function prefixes(...requests: readonly (readonly number[])[]): PrefixTrace {
   const batch = new TraceBatch()
@@ -98,9 +96,9 @@ it.each([1, 2, 3, 4, 5, 6])('belady is the best of all possible choices (seed %i
   }
 })
 
-describe.skipIf(!existsSync(TRACE))('references on the Mooncake conversation trace', async () => {
-  const trace = existsSync(TRACE)
-    ? prefixTraceOf(await loadMooncakeTrace(TRACE, { partialBlocks: 'count' }))
+describe('references on the Mooncake conversation trace', withConversationTrace, async () => {
+  const trace = hasConversationTrace
+    ? prefixTraceOf(await loadMooncakeTrace(CONVERSATION_TRACE, { partialBlocks: 'count' }))
     : prefixes()
   const percent = ({ hitRatio }: { hitRatio: number }): number => Math.round(hitRatio * 10_000) / 100
 
