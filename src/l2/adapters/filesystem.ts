@@ -358,7 +358,7 @@ export class FilesystemAdapter implements L2Adapter {
       length = await this.#files.read(path, lane.header, target, lane.spare)
     } catch (error) {
       if (errorCode(error) !== 'ENOENT') return OUTCOME_FAILED
-      await this.#remover.alone(() => this.#remover.forget(space, hashes.subarray(key * HASH_WORDS)))
+      await this.#remover.alone(() => this.#remover.forgetMissing(space, hashes.subarray(key * HASH_WORDS)))
       return OUTCOME_NOT_FOUND
     }
     const isLength = length === fileBytes(target.length)

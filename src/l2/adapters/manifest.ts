@@ -4,7 +4,7 @@ import { crc32 } from 'node:zlib'
 /** The file calls of the filesystem adapter: `node:fs/promises`, or a stand-in that fails on purpose. */
 export type Disk = Pick<
   typeof fsPromises,
-  'mkdir' | 'open' | 'readdir' | 'readFile' | 'rename' | 'rm' | 'unlink' | 'utimes'
+  'mkdir' | 'open' | 'readdir' | 'readFile' | 'rename' | 'rm' | 'stat' | 'unlink' | 'utimes'
 >
 
 /** One published object, as text: 32 hex digits of its space, 64 of its hash and 64 of its parent's. */

@@ -135,6 +135,15 @@ export class ObjectFiles {
     }
   }
 
+  async isThere(path: string): Promise<boolean> {
+    try {
+      await this.#disk.stat(path)
+      return true
+    } catch (error) {
+      return errorCode(error) !== 'ENOENT'
+    }
+  }
+
   /** Deletes an object; one that is not there is fine. */
   async unlink(space: SpaceEntry, hash: string): Promise<void> {
     try {

@@ -72,14 +72,15 @@ export class ObjectRemover {
     return deleted
   }
 
-  /** Drops an object from the index whose file somebody else deleted. Key 0 of `words` names it. */
-  async forget(space: SpaceEntry, words: KeyWords): Promise<void> {
-    const { index, manifest, directory } = this.#parts
+  /**
+   * Drops an object from the index whose file somebody else deleted. Key 0 of `words` names it. A file that was not
+   * there because the object was being evicted may be back by now.
+   */
+  async forgetMissing(space: SpaceEntry, words: KeyWords): Promise<void> {
+    const { index, files, directory } = this.#parts
     const node = index.find(space.id, words, 0)
-    if (!index.isHeld(node)) return
-    manifest.noteRemoved(space.digest, directory.hashOf(node))
-    index.leave(node)
-    index.gone(node)
+    if (!index.isHeld(node) || (await files.isThere(files.pathOf(space, directory.hashOf(node))))) return
+    this.#forget(node, space)
   }
 
   /** Moves the file of a corrupt object away. One that cannot be moved stays, and is found corrupt again. */
@@ -93,7 +94,14 @@ export class ObjectRemover {
     } catch (error) {
       if (errorCode(error) !== 'ENOENT') return
     }
-    await this.forget(space, words)
+    this.#forget(node, space)
+  }
+
+  #forget(node: number, space: SpaceEntry): void {
+    const { index, manifest, directory } = this.#parts
+    manifest.noteRemoved(space.digest, directory.hashOf(node))
+    index.leave(node)
+    index.gone(node)
   }
 
   /** Deletes the file of a held object; an object that cannot be deleted stays held. */
