@@ -58,6 +58,7 @@ export interface ReplayReport {
   readonly corrupt_blocks: number
   readonly prompt_tokens: number
   readonly saved_tokens: number
+  readonly prefill_tokens_per_second: number
   readonly saved_prefill_seconds: number
   readonly trace_seconds: number
   readonly cut_short: boolean
@@ -103,6 +104,7 @@ export function replayReport(
     corrupt_blocks: counts.corruptChunks,
     prompt_tokens: counts.promptTokens,
     saved_tokens: counts.savedTokens,
+    prefill_tokens_per_second: setup.prefillTokensPerSecond,
     saved_prefill_seconds: counts.savedTokens / setup.prefillTokensPerSecond,
     trace_seconds: counts.traceSeconds,
     cut_short: setup.isCutShort,
@@ -138,7 +140,7 @@ function tierReports(setup: ReplaySetup, counts: ReplayCounts, cells: MetricCell
 function simulatedParts({ isMetadataOnly, tiers, prefillTokensPerSecond }: ReplaySetup): string[] {
   const parts = [`the inference server: it computes nothing and prefills ${prefillTokensPerSecond} tokens a second`]
   if (tiers.includes('l0')) parts.push('the GPU: L0 is a simulated device')
-  if (isMetadataOnly) parts.push('the bytes: none are kept or moved; those of L0 and L2 are what would have moved')
+  if (isMetadataOnly) parts.push('the bytes: none are kept or moved; those between L0 and L1 are what would have moved')
   else parts.push('the content of chunks: a pattern made from their hash')
   parts.push('the keys: derived from the hash ids of the trace, not from tokens')
   return parts
@@ -146,6 +148,7 @@ function simulatedParts({ isMetadataOnly, tiers, prefillTokensPerSecond }: Repla
 
 /** Rows of the table that ends a replay: what, value. */
 export function reportRows(report: ReplayReport): string[][] {
+  const prefillSeconds = report.prompt_tokens / report.prefill_tokens_per_second
   const rows = [
     ['requests', count(report.requests)],
     ['block references', `${count(report.block_refs)} of ${report.block_tokens} tokens`],
@@ -165,18 +168,19 @@ export function reportRows(report: ReplayReport): string[][] {
   if (report.expired_blocks > 0) rows.push(['blocks lost', `${count(report.expired_blocks)}, their lease had expired`])
   if (report.unfetched_blocks > 0) rows.push(['blocks not fetched', `${count(report.unfetched_blocks)}, no room in L0`])
   rows.push(
-    ['prefill time saved', `${count(Math.round(report.saved_prefill_seconds))} s of ${prefillSeconds(report)} s`],
-    ['time of the trace', `${count(Math.round(report.trace_seconds))} s`],
+    ['prefill time saved', `${seconds(report.saved_prefill_seconds)} of ${seconds(prefillSeconds)}`],
+    ['time of the trace', seconds(report.trace_seconds)],
     ['seconds', `${report.seconds.toFixed(2)}, and ${report.read_seconds.toFixed(2)} to read the trace`],
     ['references a second', count(Math.round(report.refs_per_second))],
   )
   return rows
 }
 
-function prefillSeconds({ prompt_tokens, saved_tokens, saved_prefill_seconds }: ReplayReport): string {
-  return saved_tokens === 0 ? 'all' : count(Math.round((saved_prefill_seconds * prompt_tokens) / saved_tokens))
+function seconds(value: number): string {
+  return `${count(Math.round(value))} s`
 }
 
+/** `0.1958` as `19.58 %`. */
 export function percent(ratio: number): string {
   return `${(ratio * 100).toFixed(2)} %`
 }
