@@ -48,7 +48,11 @@ const BUILTIN_HOMES: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Entry of the thread that holds the index and the leases, and what may never run on it. */
-export const DATA_THREAD_ENTRIES: readonly string[] = ['src/cli/serve.ts', 'src/app/compose.ts']
+export const DATA_THREAD_ENTRIES: readonly string[] = [
+  'src/cli/serve.ts',
+  'src/app/start-stop.ts',
+  'src/app/compose.ts',
+]
 const OFF_THE_DATA_THREAD = ['node:sqlite', 'fastify', '@fastify/', 'tokenizers', 'redis', 'undici']
 
 /** Globals that only some places may use: time, chance and the environment come in by parameter. */
