@@ -147,7 +147,11 @@ export class Engine {
     return isResidentHeld && isLoadedHeld
   }
 
-  /** Where the promised chunks of one rank lie in the arena, in chain order. False when a lease has expired. */
+  /**
+   * Where the promised chunks of one rank (-1 = all) lie in the arena, in chain order.
+   *
+   * @returns false when a lease has expired, which counts as a failed read.
+   */
   slots(lookup: Lookup, rank: number, from: number, to: number, out: SlotList): boolean {
     assert(lookup.state === 'final', 'slots of a lookup that is not final')
     const { l1To, loadedTo, residentLease, loadedLease } = lookup
@@ -157,21 +161,27 @@ export class Engine {
     return isResidentHeld && isLoadedHeld
   }
 
-  /** The client has the bytes of chunks [from, to): counts them as loaded. Returns shards served. */
+  /**
+   * The client has the bytes of chunks [from, to): counts them as loaded. Chunks whose lease has expired meanwhile
+   * count as failed reads instead.
+   *
+   * @returns shards served.
+   */
   served(lookup: Lookup, from: number, to: number): number {
     const { l1To, loadedTo, residentLease, loadedLease, space } = lookup
     let shards = 0
-    if (from < l1To) shards += this.l1.served(residentLease, from, Math.min(to, l1To))
-    if (to > l1To && loadedTo > l1To)
-      shards += this.l1.served(loadedLease, Math.max(from, l1To), Math.min(to, loadedTo))
-    if (shards > 0) this.#add(this.l1.spaces.spec(space).tenant, this.#columns.loadedShards, shards)
+    if (from < l1To) shards += this.servedLease(space, -1, residentLease, from, Math.min(to, l1To))
+    if (to > l1To && loadedTo > l1To) {
+      shards += this.servedLease(space, -1, loadedLease, Math.max(from, l1To), Math.min(to, loadedTo))
+    }
     return shards
   }
 
-  /** As `served`, for a lease outside any lookup: one rank's shards of chunks [from, to) of the lease. */
+  /** As `served`, for a lease outside any lookup: the shards of one rank (-1 = all) of its chunks [from, to). */
   servedLease(space: SpaceId, rank: number, lease: LeaseId, from: number, to: number): number {
     const shards = this.l1.served(lease, from, to, rank)
-    if (shards > 0) this.#add(this.l1.spaces.spec(space).tenant, this.#columns.loadedShards, shards)
+    if (shards === 0) this.#countLateRead(space, rank, to - from)
+    else this.#add(this.l1.spaces.spec(space).tenant, this.#columns.loadedShards, shards)
     return shards
   }
 
@@ -292,6 +302,11 @@ export class Engine {
     this.#add(tenant, columns.hitTokensL1, lookup.hitL1 * chunkTokens)
     this.#add(tenant, columns.hitTokensL2, lookup.hitL2 * chunkTokens)
     lookup.tellFinal()
+  }
+
+  #countLateRead(space: SpaceId, rank: number, chunks: number): void {
+    const { ranks } = this.l1.spaces.spec(space)
+    this.l1.readFailed(space, rank < 0 ? chunks * ranks : chunks, 'expired')
   }
 
   #endSession(session: Session): void {
