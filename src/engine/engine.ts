@@ -158,7 +158,9 @@ export class Engine {
     const isResidentHeld = from >= l1To || this.l1.slots(residentLease, rank, from, Math.min(to, l1To), out)
     const isLoadedHeld =
       to <= l1To || this.l1.slots(loadedLease, rank, Math.max(from, l1To), Math.min(to, loadedTo), out)
-    return isResidentHeld && isLoadedHeld
+    if (isResidentHeld && isLoadedHeld) return true
+    this.#countLateRead(lookup.space, rank, to - from)
+    return false
   }
 
   /**
