@@ -1,7 +1,9 @@
-import { accessSync, constants, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { accessSync, constants, existsSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CacheError } from '../core/errors.ts'
 import { type FileLock, lockFile } from '../native/file-lock.ts'
+import { makeDirectory } from '../native/make-directory.ts'
 
 /** Where each surface of a running engine listens. A surface that is off is absent. */
 export interface Addresses {
@@ -13,6 +15,11 @@ export interface Addresses {
 
 /** There while an engine runs; what a crash leaves is removed by the next start. */
 const ADDRESSES = 'addresses.json'
+
+/** Shared memory of the engine of a data directory: the same name at every start, so that a restart finds what a kill left. */
+export function segmentName(dataDir: string): string {
+  return `kvtier-${createHash('sha256').update(dataDir).digest('hex').slice(0, 16)}`
+}
 
 /** The data directory of one engine: held by a lock while the engine runs. */
 export class DataDirectory {
@@ -32,7 +39,7 @@ export class DataDirectory {
   static take(path: string): DataDirectory {
     let lock: FileLock | null
     try {
-      mkdirSync(path, { recursive: true, mode: 0o700 })
+      makeDirectory(path, 0o700)
       accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK)
       lock = lockFile(join(path, 'engine.lock'))
     } catch (error) {

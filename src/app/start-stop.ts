@@ -1,4 +1,4 @@
-import { createHash, randomInt } from 'node:crypto'
+import { randomInt } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { ServeConfig } from '../config/load-config.ts'
 import { ChunkHasher } from '../core/chunk-hash.ts'
@@ -12,9 +12,9 @@ import { MetricCells } from '../metrics/cells.ts'
 import { capability } from '../native/capability.ts'
 import { openSegment, privateSegment, type SharedSegment } from '../native/shared-memory.ts'
 import { EngineService } from '../server/rpc/engine-service.ts'
-import { checkPort } from './check-ports.ts'
+import { checkSurfaces } from './check-surfaces.ts'
 import { composeEngine, type EngineRuntime } from './compose.ts'
-import { type Addresses, DataDirectory } from './data-dir.ts'
+import { type Addresses, DataDirectory, segmentName } from './data-dir.ts'
 import { IoPool } from './io-pool.ts'
 import { ServiceLink } from './service-link.ts'
 
@@ -87,9 +87,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   const clock = new SystemClock()
   const dataDir = DataDirectory.take(general.dataDir)
   cleanup.add(() => dataDir.release())
-  const { http, prometheus } = config
-  await checkPort('--http-port', http.host, http.port)
-  if (prometheus.enabled) await checkPort('--prometheus-port', prometheus.host, prometheus.port)
+  await checkSurfaces(config, clock)
   const segment = await openArena(parts, cleanup)
   const pool = await IoPool.start(general.ioWorkers, segment, (reason) =>
     logger.error({ reason }, 'an io worker ended; its adapters fail'),
@@ -124,8 +122,8 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
       logLevel: general.logLevel,
       version,
       isRecovery: dataDir.wasLeftOpen,
-      http,
-      prometheus,
+      http: config.http,
+      prometheus: config.prometheus,
     },
     service,
     (error) => logger.error({ err: error }, 'a bug while answering a request'),
@@ -171,10 +169,9 @@ async function serviceOf(
  */
 async function openArena({ config, onProgress }: StartParts, cleanup: Cleanup): Promise<SharedSegment> {
   const bytes = config.l1.capacityBytes
-  const directoryHash = createHash('sha256').update(config.general.dataDir).digest('hex').slice(0, 16)
   const segment = capability().sharedMemory.available
     ? await openSegment({
-        name: `kvtier-${directoryHash}`,
+        name: segmentName(config.general.dataDir),
         bytes,
         replaceStale: true,
         ...(onProgress === undefined ? {} : { onProgress: (done: number) => onProgress(done, bytes) }),

@@ -1,15 +1,39 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Addresses } from '../../src/app/data-dir.ts'
+import { type Addresses, segmentName } from '../../src/app/data-dir.ts'
 import { REPOSITORY } from './source-tree.ts'
 import { until } from './until.ts'
+
+const MAIN = 'src/cli/main.ts'
+/** No colours, no debugging, and none of the options of whoever runs the tests. */
+const ENVIRONMENT = Object.fromEntries(
+  Object.entries({ ...process.env, NO_COLOR: '1', DEBUG: '' }).filter(([name]) => !name.startsWith('KVTIER_')),
+)
+
+/** What a command printed, and its exit code: null after a kill. */
+export interface CommandResult {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs a command of the CLI to its end. One that does not end is killed after `deadlineMs`. */
+export async function runCommand(argv: readonly string[], deadlineMs = 30_000): Promise<CommandResult> {
+  const child = spawn(process.execPath, [MAIN, ...argv], { cwd: REPOSITORY, env: ENVIRONMENT, timeout: deadlineMs })
+  const printed = collect(child)
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code, stdout: printed.stdout.join(''), stderr: printed.stderr.join('') }
+}
 
 export interface EngineProcessOptions {
   readonly dataDir: string
   /** Relative to the repository. */
   readonly main?: string
+  /** Default: 64MiB. */
+  readonly l1Size?: string
   /** Flags of `serve`, after those for free ports and a small L1. */
   readonly flags?: readonly string[]
 }
@@ -19,9 +43,9 @@ export class EngineProcess {
   readonly addresses: Addresses
   readonly #child: ChildProcess
   readonly #exit: Promise<number | null>
-  readonly #printed: string[]
+  readonly #printed: Printed
 
-  private constructor(child: ChildProcess, exit: Promise<number | null>, printed: string[], addresses: Addresses) {
+  private constructor(child: ChildProcess, exit: Promise<number | null>, printed: Printed, addresses: Addresses) {
     this.#child = child
     this.#exit = exit
     this.#printed = printed
@@ -29,17 +53,21 @@ export class EngineProcess {
   }
 
   /** Starts an engine on free ports. Resolves once everything listens; throws what it printed when it gives up. */
-  static async start({ dataDir, main = 'src/cli/main.ts', flags = [] }: EngineProcessOptions): Promise<EngineProcess> {
-    const argv = ['serve', '--data-dir', dataDir, '--http-port', '0', '--prometheus-port', '0', '--l1-size', '64MiB']
-    const child = spawn(process.execPath, [main, ...argv, ...flags], { cwd: REPOSITORY })
-    const printed: string[] = []
-    child.stdout.setEncoding('utf8').on('data', (text: string) => printed.push(text))
-    child.stderr.setEncoding('utf8').on('data', (text: string) => printed.push(text))
+  static async start(options: EngineProcessOptions): Promise<EngineProcess> {
+    const { dataDir, main = MAIN, l1Size = '64MiB', flags = [] } = options
+    const argv = ['serve', '--data-dir', dataDir, '--http-port', '0', '--prometheus-port', '0', '--l1-size', l1Size]
+    const child = spawn(process.execPath, [main, ...argv, ...flags], { cwd: REPOSITORY, env: ENVIRONMENT })
+    const printed = collect(child)
     const exit = once(child, 'close').then(([code]) => code as number | null)
+    const gaveUp = new AbortController()
     const ended = exit.then((code) => {
-      throw new Error(`the engine ended with exit code ${code}:\n${printed.join('')}`)
+      gaveUp.abort()
+      throw new Error(`the engine ended with exit code ${code}:\n${textOf(printed)}`)
     })
-    const started = until('the engine listens', () => readAddresses(dataDir, child.pid))
+    const started = until('the engine listens', () => {
+      gaveUp.signal.throwIfAborted()
+      return readAddresses(dataDir, child.pid)
+    })
     try {
       return new EngineProcess(child, exit, printed, await Promise.race([started, ended]))
     } catch (error) {
@@ -48,15 +76,88 @@ export class EngineProcess {
     }
   }
 
+  /** Everything it printed. */
   get printed(): string {
-    return this.#printed.join('')
+    return textOf(this.#printed)
   }
 
-  /** Asks it to stop, or kills it. @returns its exit code, null after a kill. */
+  get stdout(): string {
+    return this.#printed.stdout.join('')
+  }
+
+  get stderr(): string {
+    return this.#printed.stderr.join('')
+  }
+
+  /** Of the HTTP API, without a slash at its end. */
+  get httpUrl(): string {
+    return `http://${this.addresses.http}`
+  }
+
+  get metricsUrl(): string {
+    return `http://${this.addresses.metrics!.replace('0.0.0.0', '127.0.0.1')}/metrics`
+  }
+
+  /** Asks it to stop, or kills it. Idempotent. @returns its exit code, null after a kill. */
   async stop(signal: 'SIGTERM' | 'SIGINT' | 'SIGKILL' = 'SIGTERM'): Promise<number | null> {
     this.#child.kill(signal)
     return await this.#exit
   }
+}
+
+/** A data directory for engines of one test, in a folder of its own. `remove` ends them and takes everything away. */
+export class EngineHome {
+  /** Exists; its name has no meaning. */
+  readonly folder = mkdtempSync(join(tmpdir(), 'kvtier-e2e-'))
+  /** Made by the first engine. */
+  readonly dataDir = join(this.folder, 'data')
+  readonly #engines: EngineProcess[] = []
+
+  /** The shared memory of an engine of this home. */
+  get segmentPath(): string {
+    return join('/dev/shm', segmentName(this.dataDir))
+  }
+
+  async start(options: Omit<EngineProcessOptions, 'dataDir'> = {}): Promise<EngineProcess> {
+    const engine = await EngineProcess.start({ ...options, dataDir: this.dataDir })
+    this.#engines.push(engine)
+    return engine
+  }
+
+  /** A token of a scope, made by the CLI. */
+  async token(scope: 'read' | 'inference' | 'admin'): Promise<string> {
+    const argv = ['token', 'create', '--scope', scope, '--data-dir', this.dataDir, '--json']
+    const { code, stdout, stderr } = await runCommand(argv)
+    if (code !== 0) throw new Error(stderr)
+    return (JSON.parse(stdout) as { token: string }).token
+  }
+
+  async remove(): Promise<void> {
+    await Promise.all(this.#engines.map((engine) => engine.stop('SIGKILL')))
+    rmSync(this.segmentPath, { force: true })
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+}
+
+interface Printed {
+  readonly stdout: string[]
+  readonly stderr: string[]
+  readonly all: string[]
+}
+
+function collect(child: ChildProcess): Printed {
+  const printed: Printed = { stdout: [], stderr: [], all: [] }
+  for (const stream of ['stdout', 'stderr'] as const) {
+    child[stream]!.setEncoding('utf8').on('data', (text: string) => {
+      printed[stream].push(text)
+      printed.all.push(text)
+    })
+  }
+  return printed
+}
+
+function textOf(printed: Printed): string {
+  return printed.all.join('')
 }
 
 function readAddresses(dataDir: string, pid: number | undefined): Addresses | undefined {

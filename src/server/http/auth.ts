@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../../activities/activity.ts'
 import { CacheError } from '../../core/errors.ts'
-import { checkHostAndOrigin, type HostRule, isLoopback } from './host-check.ts'
+import { checkBindHost, checkHostAndOrigin, type HostRule, isLoopback } from './host-check.ts'
 import type { Scope } from './token-file.ts'
 import type { TokenHolder, TokenStore } from './token-store.ts'
 
@@ -46,11 +46,7 @@ export class Gatekeeper {
 
   /** An address that others can reach needs a token first. @throws CacheError CONFIG_INVALID */
   checkBind(): void {
-    if (isLoopback(this.#rule.bindHost) || this.#tokens.hasScope('read', 'inference', 'admin')) return
-    const message =
-      `--http-host is "${this.#rule.bindHost}", which others can reach, and there is no token: ` +
-      'run `kvtier token create --scope admin` first, or write 127.0.0.1'
-    throw new CacheError('CONFIG_INVALID', message, { field: '--http-host' })
+    checkBindHost(this.#rule.bindHost, this.#tokens)
   }
 
   /** Judges a request by its headers, before its body is read. @throws CacheError FORBIDDEN, UNAUTHENTICATED */

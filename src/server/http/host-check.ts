@@ -1,10 +1,20 @@
 import { isIP } from 'node:net'
 import { CacheError } from '../../core/errors.ts'
+import type { TokenStore } from './token-store.ts'
 
 /** Whether an address of ours can be reached from this machine only. */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase().replace(/^\[|\]$/g, '')
   return name === 'localhost' || name === '::1' || (isIP(name) === 4 && name.startsWith('127.'))
+}
+
+/** An address that others can reach needs a token first. @throws CacheError CONFIG_INVALID */
+export function checkBindHost(bindHost: string, tokens: TokenStore): void {
+  if (isLoopback(bindHost) || tokens.hasScope('read', 'inference', 'admin')) return
+  const message =
+    `--http-host is "${bindHost}", which others can reach, and there is no token: ` +
+    'run `kvtier token create --scope admin` first, or write 127.0.0.1'
+  throw new CacheError('CONFIG_INVALID', message, { field: '--http-host' })
 }
 
 export interface HostRule {

@@ -4,6 +4,7 @@ import Fastify, { type FastifyReply, type FastifyRequest, LogController, type Ro
 import type { Logger } from 'pino'
 import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
+import { bindError } from '../bind-error.ts'
 import type { HttpOptions } from '../options.ts'
 import type { Api, ApiParts } from './api.ts'
 import { Gatekeeper, type RouteScope } from './auth.ts'
@@ -87,7 +88,7 @@ export class HttpService {
     try {
       await this.api.listen({ host, port })
     } catch (error) {
-      throw bindError(host, port, error)
+      throw bindError('http', host, port, error)
     }
     const address = this.api.server.address()
     const used = typeof address === 'object' && address !== null ? address : { address: host, port, family: 'IPv4' }
@@ -215,22 +216,4 @@ function brokenRequest(code: string | undefined): Error {
     return new HttpError('REQUEST_TIMEOUT', 'the request took too long to arrive')
   if (code === 'HPE_HEADER_OVERFLOW') return new HttpError('HEADERS_TOO_LARGE', 'the headers are over the limit')
   return new CacheError('BAD_REQUEST', 'the request is not valid HTTP')
-}
-
-function bindError(host: string, port: number, error: unknown): unknown {
-  const { code } = error as NodeJS.ErrnoException
-  const detail = { field: '--http-port' }
-  if (code === 'EADDRINUSE') {
-    const message = `--http-port is ${port}, which is in use on ${host}: write another, or 0 for a free one`
-    return new CacheError('PORT_TAKEN', message, detail, error)
-  }
-  if (code === 'EACCES') {
-    const message = `--http-port is ${port}, which this user may not bind: write one above 1023`
-    return new CacheError('PORT_TAKEN', message, detail, error)
-  }
-  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
-    const message = `--http-host is "${host}", which is no address of this machine: write 127.0.0.1 or 0.0.0.0`
-    return new CacheError('CONFIG_INVALID', message, { field: '--http-host' }, error)
-  }
-  return error
 }

@@ -1,18 +1,9 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import {
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
+import { makeDirectory } from '../../native/make-directory.ts'
 
 /** What a token may do. `admin` includes the others. */
 export const SCOPES = ['read', 'inference', 'admin'] as const
@@ -145,7 +136,7 @@ function change(dataDir: string, next: (records: TokenRecord[]) => TokenRecord[]
   const path = tokenFilePath(dataDir)
   const lock = `${path}.lock`
   try {
-    mkdirSync(dataDir, { recursive: true })
+    makeDirectory(dataDir)
     takeLock(lock)
     try {
       replaceFile(path, `${JSON.stringify({ version: 1, tokens: next(readTokenFile(path)) }, null, 2)}\n`)

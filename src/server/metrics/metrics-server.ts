@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { CacheError } from '../../core/errors.ts'
 import type { Rendering } from '../../metrics/exposition.ts'
 import { CONTENT_TYPES, type TextFormat } from '../../metrics/prometheus.ts'
+import { bindError } from '../bind-error.ts'
 import { formatFor, takesGzip } from './accept.ts'
 
 const HEADER_BYTES_MAX = 8_192
@@ -50,7 +50,7 @@ export class MetricsServer {
   async listen(): Promise<{ host: string; port: number }> {
     const { host, port } = this.#options
     await new Promise<void>((resolve, reject) => {
-      const fail = (error: NodeJS.ErrnoException) => reject(listenError(error, host, port))
+      const fail = (error: NodeJS.ErrnoException) => reject(bindError('prometheus', host, port, error))
       this.#server.once('error', fail)
       this.#server.listen({ host, port }, () => {
         this.#server.off('error', fail)
@@ -106,18 +106,4 @@ export class MetricsServer {
 function plain(response: ServerResponse, status: number, text: string): void {
   response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', connection: 'close' })
   response.end(text)
-}
-
-function listenError(error: NodeJS.ErrnoException, host: string, port: number): CacheError {
-  const detail = { field: 'prometheusPort', host, port }
-  if (error.code === 'EADDRINUSE') {
-    const message = `metrics: port ${port} on ${host} is in use; choose another with --prometheus-port`
-    return new CacheError('PORT_TAKEN', message, detail, error)
-  }
-  if (error.code === 'EACCES') {
-    const message = `metrics: port ${port} on ${host} may not be bound; choose another with --prometheus-port`
-    return new CacheError('PORT_TAKEN', message, detail, error)
-  }
-  const message = `metrics: cannot listen on ${host}:${port} (${error.code ?? error.message}); see --prometheus-host`
-  return new CacheError('CONFIG_INVALID', message, { ...detail, field: 'prometheusHost' }, error)
 }
