@@ -239,6 +239,17 @@ export class ChunkTable {
     this.free(id)
   }
 
+  /** Records in the fullest bucket. For tests. */
+  longestBucket(): number {
+    let longest = 0
+    for (const first of this.#buckets) {
+      let length = 0
+      for (let id = first; id !== NO_CHUNK; id = this.words[id * CHUNK_WORDS + BUCKET_NEXT]!) length += 1
+      longest = Math.max(longest, length)
+    }
+    return longest
+  }
+
   /** Checks buckets, states, the ghost ring and the count of free records. For tests. */
   verify(): void {
     let hashed = 0

@@ -7,11 +7,6 @@ import type { L1_FIELDS, L1_TENANT_FIELDS } from '../events/counters.ts'
 export type L1TenantField = (typeof L1_TENANT_FIELDS)[number]
 export type L1Field = (typeof L1_FIELDS)[number]
 
-/** One hash of `every` is sampled. @param hashLow first word of the chunk hash. */
-export function isSampled(hashLow: number, every: number): boolean {
-  return every === 1 || hashLow % every === 0
-}
-
 /**
  * What L1 tells of itself: cells, lifecycle events, and the time of the batch at hand. The clock is read by `tick`,
  * once a batch. A stamp is whole milliseconds since construction, modulo 2^32.
@@ -79,8 +74,9 @@ export class L1Recorder {
     this.addTenant(tenant, this.#tenantUsage, amount)
   }
 
-  isSampled(hashLow: number): boolean {
-    return isSampled(hashLow, this.#sampleEvery)
+  /** One chunk of `sampleEvery` is sampled, by the first word of its hash, at `words[at]`. */
+  isSampled(words: Uint32Array, at: number): boolean {
+    return this.#sampleEvery === 1 || words[at]! % this.#sampleEvery === 0
   }
 
   shardLeft(tenant: number, allocatedStamp: number, touchStamp: number): void {

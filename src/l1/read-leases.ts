@@ -184,7 +184,7 @@ export class ReadLeases {
     for (let index = start; rank <= 0 && index < end; index += 1) {
       const record = this.#scratch[index - first]! * CHUNK_WORDS
       const isKnown = (words[record + META]! & USE_KNOWN) !== 0
-      if (isKnown && recorder.isSampled(words[record]!)) {
+      if (isKnown && recorder.isSampled(words, record)) {
         recorder.chunkReused(spec.tenant, words[record + USE_MS]!, words[record]!, words[record + 1]!)
       }
       words[record + USE_MS] = recorder.stamp
@@ -199,7 +199,7 @@ export class ReadLeases {
     const { table, recorder, policy } = this.#residency
     const words = table.words
     const record = id * CHUNK_WORDS
-    if (recorder.isSampled(words[record]!)) {
+    if (recorder.isSampled(words, record)) {
       for (let rank = 0; rank < ranks; rank += 1) recorder.shardTouched(tenant, words[record + TOUCH_MS]!)
     }
     words[record + TOUCH_MS] = recorder.stamp

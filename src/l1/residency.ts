@@ -218,7 +218,7 @@ export class Residency {
     const record = id * CHUNK_WORDS
     if ((words[record + META]! & GHOST_SEEN) !== 0) return
     words[record + META] = words[record + META]! | GHOST_SEEN
-    if (!this.recorder.isSampled(words[record]!)) return
+    if (!this.recorder.isSampled(words, record)) return
     const spec = this.specOf(id)
     this.recorder.ghostSeen(spec.tenant, words[record + TOUCH_MS]!)
   }
@@ -330,7 +330,7 @@ export class Residency {
     const record = id * CHUNK_WORDS
     const meta = words[record + META]!
     const count = (meta & READY_MASK) >>> READY_SHIFT
-    if (count === 0 || !this.recorder.isSampled(words[record]!)) return count
+    if (count === 0 || !this.recorder.isSampled(words, record)) return count
     const shards = this.shards.words
     let shard = words[record + FIRST_SHARD]!
     while (shard !== NO_SHARD) {

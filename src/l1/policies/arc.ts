@@ -22,7 +22,7 @@ export class ArcPolicy implements EvictionPolicy {
   readonly name = 'arc'
   readonly #queues: ParkingQueues
   readonly #ghosts: GhostPrints
-  #recentTarget = 0
+  readonly #recentTarget = new Float64Array(1) // a field would be boxed at each change
 
   constructor(table: ChunkTable) {
     this.#queues = new ParkingQueues(table)
@@ -34,10 +34,11 @@ export class ArcPolicy implements EvictionPolicy {
   }
 
   admit(id: number): void {
-    const [, recentLost = 0, frequentLost = 0] = this.#ghosts.counts
+    const recentLost = this.#ghosts.counts[RECENT]!
+    const frequentLost = this.#ghosts.counts[FREQUENT]!
     const list = this.#ghosts.take(id)
-    if (list === RECENT) this.#aim(Math.max(1, frequentLost / recentLost))
-    else if (list === FREQUENT) this.#aim(-Math.max(1, recentLost / frequentLost))
+    if (list === RECENT) this.#aim(1, frequentLost, recentLost)
+    else if (list === FREQUENT) this.#aim(-1, recentLost, frequentLost)
     this.#queues.add(id, list === 0 ? RECENT : FREQUENT)
   }
 
@@ -61,7 +62,7 @@ export class ArcPolicy implements EvictionPolicy {
   }
 
   victim(): number {
-    const queue = this.#queues.sizes[RECENT]! > this.#recentTarget ? RECENT : FREQUENT
+    const queue = this.#queues.sizes[RECENT]! > this.#recentTarget[0]! ? RECENT : FREQUENT
     const id = this.#queues.oldest(queue)
     return id === NO_CHUNK ? this.#queues.oldest(queue === RECENT ? FREQUENT : RECENT) : id
   }
@@ -70,8 +71,10 @@ export class ArcPolicy implements EvictionPolicy {
     this.#queues.verify()
   }
 
-  #aim(change: number): void {
+  /** Moves the target by `other / lost` chunks, at least by one. */
+  #aim(sign: 1 | -1, other: number, lost: number): void {
     const size = this.#queues.sizes[RECENT]! + this.#queues.sizes[FREQUENT]!
-    this.#recentTarget = Math.min(size, Math.max(0, this.#recentTarget + change))
+    const target = this.#recentTarget[0]! + sign * Math.max(1, other / lost)
+    this.#recentTarget[0] = Math.min(size, Math.max(0, target))
   }
 }

@@ -1,0 +1,75 @@
+import { expect, it } from 'vitest'
+import type { LeaseId } from '../../../src/core/ids.ts'
+import { Leases, NO_SLOT, READ, WRITE } from '../../../src/l1/leases.ts'
+
+function open(leases: Leases, expiryMs: number, ...references: number[]): number {
+  const slot = leases.open(READ, 0, 0, 0, 1, expiryMs)
+  for (const reference of references) leases.append(slot, reference)
+  return slot
+}
+
+it('never gives an ended id to another lease', () => {
+  const leases = new Leases(4, 16)
+  const seen = new Set<LeaseId>()
+  for (let round = 0; round < 1000; round += 1) {
+    const slot = open(leases, 1, 7)
+    const id = leases.idOf(slot)
+    expect(seen.has(id)).toBe(false)
+    seen.add(id)
+    expect(leases.slotOf(id)).toBe(slot)
+    leases.close(slot)
+    expect(leases.slotOf(id)).toBe(NO_SLOT)
+  }
+  leases.verify()
+})
+
+it('gives safe integers, and knows no stranger', () => {
+  const leases = new Leases(2 ** 20, 1)
+  const id = leases.idOf(open(leases, 1))
+  expect(Number.isSafeInteger(id)).toBe(true)
+  for (const stranger of [0, id + 1, id - 1, id + 2 ** 20, -1, 0.5, Number.NaN, 2 ** 53]) {
+    expect(leases.slotOf(stranger as LeaseId)).toBe(NO_SLOT)
+  }
+})
+
+it('keeps entries in order, and gives them all back', () => {
+  const leases = new Leases(4, 8)
+  const one = open(leases, 1, 10, 11, 12)
+  const two = open(leases, 1, 20, 21)
+  leases.append(one, 13)
+  const out = new Uint32Array(8)
+  expect([...out.subarray(0, leases.entries(one, out))]).toEqual([10, 11, 12, 13])
+  leases.close(one)
+  expect(leases.freeEntries).toBe(6)
+  expect([...out.subarray(0, leases.entries(two, out))]).toEqual([20, 21])
+  leases.close(two)
+  open(leases, 1, 1, 2, 3, 4, 5, 6, 7, 8)
+  expect(leases.freeEntries).toBe(0)
+  leases.verify()
+})
+
+it('is full at its capacity', () => {
+  const leases = new Leases(3, 3)
+  for (let slot = 0; slot < 3; slot += 1) expect(leases.open(WRITE, 0, 0, 0, 1, 1)).toBe(slot)
+  expect(leases.hasFreeSlot).toBe(false)
+  expect(leases.open(WRITE, 0, 0, 0, 1, 1)).toBe(NO_SLOT)
+  leases.close(1)
+  expect(leases.open(WRITE, 0, 0, 0, 1, 1)).toBe(1)
+})
+
+it('finds what is due, in pieces when that is much, and what was renewed not at all', () => {
+  const leases = new Leases(8, 8)
+  const slots = [10, 20, 30, 30, 30].map((expiry) => open(leases, expiry))
+  const out = new Uint32Array(2)
+  expect(leases.due(9, out)).toBe(0)
+  expect([leases.due(10, out), out[0]]).toEqual([1, slots[0]])
+  leases.close(slots[0]!)
+  leases.setExpiry(slots[1]!, 100)
+  expect(leases.due(29, out)).toBe(0)
+  expect(leases.due(30, out)).toBe(2)
+  for (const slot of out) leases.close(slot)
+  expect(leases.due(30, out)).toBe(1)
+  leases.close(out[0]!)
+  expect(leases.due(99, out)).toBe(0)
+  expect(leases.due(100, out)).toBe(1)
+})
