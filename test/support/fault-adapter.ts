@@ -59,8 +59,9 @@ export class FaultAdapter implements L2Adapter {
   async load(batch: KeyBatch, targets: readonly Uint8Array[], outcomes: Uint8Array, signal: AbortSignal) {
     const fault = await this.#meet(signal)
     const bytes = await this.#inner.load(batch, targets, outcomes, NEVER)
-    if (fault === 'some_fail') return this.#spoil(batch, outcomes, OUTCOME_FAILED, bytes)
-    return fault === 'corrupt' ? this.#spoil(batch, outcomes, OUTCOME_CORRUPT, bytes) : bytes
+    if (fault !== 'some_fail' && fault !== 'corrupt') return bytes
+    targets.at(-1)?.fill(0xee) // a target that is not OK is garbage
+    return this.#spoil(batch, outcomes, fault === 'corrupt' ? OUTCOME_CORRUPT : OUTCOME_FAILED, bytes)
   }
 
   async remove(batch: KeyBatch, signal: AbortSignal): Promise<number> {
