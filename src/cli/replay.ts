@@ -15,6 +15,7 @@ import { openReplayEngine, type ReplayEngine } from './replay-engine.ts'
 import { ReplayMetrics } from './replay-metrics.ts'
 import { type ReplaySettings, readReplaySettings } from './replay-settings.ts'
 import { printSweep } from './replay-sweep.ts'
+import { onStopSignal } from './stop-signal.ts'
 import { textTable } from './table.ts'
 
 /** `kvtier replay FILE`. */
@@ -70,8 +71,7 @@ async function drive(call: CommandCall, settings: ReplaySettings, parts: Driven)
   const { space, runtime } = engine
   const path = dataPath(settings, engine, counts)
   const server = new VirtualServer(settings, { engine: runtime.engine, space, pace, path, counts, onProgress })
-  const onSignal = (): void => server.stop()
-  process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
+  const removeHandlers = onStopSignal(wall, () => server.stop())
   const keepAlive = new MessageChannel() // timers of the clock do not keep the process
   keepAlive.port1.ref()
   const startMs = wall.nowMs()
@@ -91,7 +91,7 @@ async function drive(call: CommandCall, settings: ReplaySettings, parts: Driven)
   } finally {
     bar.finish()
     keepAlive.port1.close()
-    process.off('SIGINT', onSignal).off('SIGTERM', onSignal)
+    removeHandlers()
   }
   const times = { seconds: runMs / 1000, readSeconds: (wall.nowMs() - startMs - runMs) / 1000 }
   return replayReport(setupOf(settings, server.isStopped), counts, engine.cells, times)

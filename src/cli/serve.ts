@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { type RunningEngine, startEngine } from '../app/start-stop.ts'
 import { packageVersion } from '../app/version.ts'
 import type { ServeConfig } from '../config/load-config.ts'
@@ -8,6 +7,7 @@ import { createLogger } from '../server/http/logger.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { loadServeConfig } from './serve-config.ts'
+import { onStopSignal } from './stop-signal.ts'
 
 const VERSION = packageVersion()
 
@@ -17,7 +17,8 @@ export async function run(call: CommandCall): Promise<ExitCode> {
   const logger = createLogger(config.general.logLevel)
   const bar = new ProgressBar(call.terminal, new SystemClock(), 'backing L1 with memory')
   const fatal = Promise.withResolvers<unknown>()
-  const signal = signalled()
+  const stop = Promise.withResolvers<{ name: string }>()
+  onStopSignal(new SystemClock(), (name) => stop.resolve({ name }))
   const engine = await startEngine({
     config,
     version: VERSION,
@@ -26,23 +27,11 @@ export async function run(call: CommandCall): Promise<ExitCode> {
     onFatal: fatal.resolve,
   }).finally(() => bar.finish())
   answer(call, { ...engine.addresses, version: VERSION, simulated: engine.simulated }, () => greeting(config, engine))
-  const end = await Promise.race([signal, fatal.promise.then((error) => ({ error }))])
+  const end = await Promise.race([stop.promise, fatal.promise.then((error) => ({ error }))])
   if ('error' in end) logger.fatal({ err: end.error }, 'the engine cannot go on')
   else call.terminal.log(`kvtier: ${end.name}, stopping`)
   await engine.stop()
   return 'error' in end ? 1 : 0
-}
-
-/** The first signal that asks for an end. A second one ends the process at once. */
-async function signalled(): Promise<{ name: string }> {
-  const name = await Promise.race(
-    (['SIGINT', 'SIGTERM'] as const).map(async (signal) => {
-      await once(process, signal)
-      return signal
-    }),
-  )
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
-  return { name }
 }
 
 function greeting(config: ServeConfig, { addresses, simulated }: RunningEngine): string {
