@@ -1,12 +1,11 @@
 import type { HashChain } from '../core/hash-chain.ts'
-import { NO_LEASE, type SpaceId } from '../core/ids.ts'
+import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
 import type { BlockManager } from '../l0/block-manager.ts'
 import { BlockTable } from '../l0/block-table.ts'
 import type { Device } from '../l0/device.ts'
 import type { L1Cache } from '../l1/l1-cache.ts'
 import { SlotList } from '../l1/slot-list.ts'
 import type { L0L1Copier } from '../transfer/l0-l1-copier.ts'
-import type { Engine } from './engine.ts'
 import type { Lookup } from './lookup.ts'
 
 export interface DevicePathParts {
@@ -14,6 +13,22 @@ export interface DevicePathParts {
   readonly blocks: BlockManager
   readonly copier: L0L1Copier
   readonly l1: L1Cache
+}
+
+/** What requests need of the engine: `Engine` has it. */
+export interface ChunkAccess {
+  slots(lookup: Lookup, rank: number, from: number, to: number, out: SlotList): boolean
+  served(lookup: Lookup, from: number, to: number): number
+  reserve(
+    space: SpaceId,
+    rank: number,
+    chain: HashChain,
+    from: number,
+    to: number,
+    owner: number,
+    grants: SlotList,
+  ): LeaseId
+  commit(space: SpaceId, rank: number, lease: LeaseId): number
 }
 
 /** What one request has on the device, from its lookup to its end. Made by `DevicePath.begin`. */
@@ -84,7 +99,7 @@ export class DevicePath {
    * @param done told how many leading chunks are there: all that were promised, or 0 when there was no room, a lease
    *   had expired or the device failed. Called at once when nothing has to be copied.
    */
-  fetch(engine: Engine, request: DeviceRequest, done: (chunks: number) => void): void {
+  fetch(engine: ChunkAccess, request: DeviceRequest, done: (chunks: number) => void): void {
     const { blocks, copier } = this.#parts
     const { lookup, table, slots } = request
     const { chain, hitChunks } = lookup
@@ -134,7 +149,7 @@ export class DevicePath {
    *
    * @param done told how many shards became readable in L1.
    */
-  store(engine: Engine, request: DeviceRequest, done: (shards: number) => void): void {
+  store(engine: ChunkAccess, request: DeviceRequest, done: (shards: number) => void): void {
     const { loadedTo, requestedChunks, space } = request.lookup
     const isStorable = loadedTo < requestedChunks && request.table.to === requestedChunks && !this.isLost
     this.#storeRanks(engine, request, isStorable ? 0 : this.#parts.l1.spaces.spec(space).ranks, 0, done)
@@ -142,7 +157,7 @@ export class DevicePath {
 
   /** One rank after the other: `slots` serves one at a time. */
   #storeRanks(
-    engine: Engine,
+    engine: ChunkAccess,
     request: DeviceRequest,
     rank: number,
     stored: number,
@@ -162,7 +177,7 @@ export class DevicePath {
     this.#parts.copier.store(request.table, request.slots, (error) => {
       // The copy engine is done with the slots, whatever they hold.
       const shards = error === null ? Math.max(0, engine.commit(space, rank, lease)) : 0
-      if (error !== null) engine.l1.abort(lease)
+      if (error !== null) this.#parts.l1.abort(lease)
       this.#copied(request)
       this.#storeRanks(engine, request, rank + 1, stored + shards, done)
     })

@@ -1,40 +1,6 @@
-import type { CounterTable } from '../core/counters.ts'
 import type { HashChain } from '../core/hash-chain.ts'
 import type { SpaceId } from '../core/ids.ts'
-import type { ENGINE_FIELDS } from '../events/counters.ts'
-import type { L1Cache } from '../l1/l1-cache.ts'
-import type { AdapterSet } from '../l2/adapter-set.ts'
-import type { InflightBudget } from './inflight-budget.ts'
-import { LoadJob } from './load-job.ts'
-import type { TransferOptions } from './options.ts'
-
-/** One caller's interest in the chunks [from, to) of a chain. The chain stays as it is until `onDone`. */
-export interface PrefetchRequest {
-  readonly space: SpaceId
-  readonly chain: HashChain
-  readonly from: number
-  readonly to: number
-  readonly owner: number
-  /** Told once, in the turn in which the last loaded chunk became readable in L1, so that it can be leased at once. */
-  readonly onDone: () => void
-}
-
-/** A caller's place in a load. */
-export interface PrefetchTicket {
-  /** The caller goes away: `onDone` is not called any more. The load ends when its last caller leaves. */
-  leave(): void
-}
-
-export interface PrefetcherParts {
-  readonly options: TransferOptions
-  readonly l1: L1Cache
-  readonly adapters: AdapterSet
-  readonly budget: InflightBudget
-  readonly totals: CounterTable<(typeof ENGINE_FIELDS)[number]>
-  /** Views of the arena bytes of a slot; empty views when no bytes are kept. */
-  readonly view: (offset: number, lengthBytes: number) => Uint8Array
-  readonly onError: (error: unknown) => void
-}
+import { LoadJob, type PrefetcherParts, type PrefetchRequest, type PrefetchTicket } from './load-job.ts'
 
 /**
  * Loads the leading run that L2 holds beyond L1, for lookups.
