@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { accessSync, constants, existsSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { accessSync, constants, existsSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CacheError } from '../core/errors.ts'
 import { type FileLock, lockFile } from '../native/file-lock.ts'
@@ -13,26 +13,32 @@ export interface Addresses {
   readonly pid: number
 }
 
-/** There while an engine runs; what a crash leaves is removed by the next start. */
+/** There while an engine runs. */
 const ADDRESSES = 'addresses.json'
+/** What a crash leaves of the addresses: there until an engine runs again, however many starts fail before. */
+const STALE_ADDRESSES = 'addresses.stale.json'
 
-/** Shared memory of the engine of a data directory: the same name at every start, so that a restart finds what a kill left. */
+/**
+ * Shared memory of the engine of a data directory: the same name at every start, so that a restart finds what a kill
+ * left. @param dataDir without symbolic links.
+ */
 export function segmentName(dataDir: string): string {
   return `kvtier-${createHash('sha256').update(dataDir).digest('hex').slice(0, 16)}`
 }
 
 /** The data directory of one engine: held by a lock while the engine runs. */
 export class DataDirectory {
+  /** Absolute and without symbolic links. */
   readonly path: string
   /** The engine before this one did not stop in order. */
   readonly wasLeftOpen: boolean
   readonly #lock: FileLock
 
   private constructor(path: string, lock: FileLock) {
-    this.path = path
-    this.wasLeftOpen = existsSync(join(path, ADDRESSES))
+    this.path = realpathSync(path)
     this.#lock = lock
-    rmSync(join(path, ADDRESSES), { force: true })
+    if (existsSync(join(path, ADDRESSES))) renameSync(join(path, ADDRESSES), join(path, STALE_ADDRESSES))
+    this.wasLeftOpen = existsSync(join(path, STALE_ADDRESSES))
   }
 
   /** Makes the directory when absent and takes it. @throws CacheError DATA_DIR_UNWRITABLE, DATA_DIR_LOCKED */
@@ -59,6 +65,7 @@ export class DataDirectory {
     const path = join(this.path, ADDRESSES)
     writeFileSync(`${path}.tmp`, `${JSON.stringify(addresses)}\n`)
     renameSync(`${path}.tmp`, path)
+    rmSync(join(this.path, STALE_ADDRESSES), { force: true })
   }
 
   release(): void {

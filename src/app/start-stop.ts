@@ -88,7 +88,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   const dataDir = DataDirectory.take(general.dataDir)
   cleanup.add(() => dataDir.release())
   await checkSurfaces(config, clock)
-  const segment = await openArena(parts, cleanup)
+  const segment = await openArena(parts, dataDir, cleanup)
   const pool = await IoPool.start(general.ioWorkers, segment, (reason) =>
     logger.error({ reason }, 'an io worker ended; its adapters fail'),
   )
@@ -167,11 +167,15 @@ async function serviceOf(
  * L1's memory, under a name that belongs to the data directory: a restart replaces what a killed engine left there.
  * Memory of this process alone where there is no shared memory.
  */
-async function openArena({ config, onProgress }: StartParts, cleanup: Cleanup): Promise<SharedSegment> {
+async function openArena(
+  { config, onProgress }: StartParts,
+  dataDir: DataDirectory,
+  cleanup: Cleanup,
+): Promise<SharedSegment> {
   const bytes = config.l1.capacityBytes
   const segment = capability().sharedMemory.available
     ? await openSegment({
-        name: segmentName(config.general.dataDir),
+        name: segmentName(dataDir.path),
         bytes,
         replaceStale: true,
         ...(onProgress === undefined ? {} : { onProgress: (done: number) => onProgress(done, bytes) }),

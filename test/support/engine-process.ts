@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Addresses, segmentName } from '../../src/app/data-dir.ts'
@@ -108,7 +108,7 @@ export class EngineProcess {
 /** A data directory for engines of one test, in a folder of its own. `remove` ends them and takes everything away. */
 export class EngineHome {
   /** Exists; its name has no meaning. */
-  readonly folder = mkdtempSync(join(tmpdir(), 'kvtier-e2e-'))
+  readonly folder = mkdtempSync(join(realpathSync(tmpdir()), 'kvtier-e2e-'))
   /** Made by the first engine. */
   readonly dataDir = join(this.folder, 'data')
   readonly #engines: EngineProcess[] = []
