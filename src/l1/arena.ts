@@ -18,7 +18,7 @@ export type MoveSlot = (owner: number, fromSlot: number, toSlot: number) => void
  *   class B                         |slot|slot|slot|slot|             span of 1 extent
  *
  * A size class is an exact length. A class takes spans of s extents, aligned to s, and cuts them into slots; s is
- * chosen so that at most 2 % is lost (see `spanShape`). A slot is a number; its offset is arithmetic.
+ * chosen so that little is lost (see `spanShape`). A slot is a number; its offset is arithmetic.
  *
  * When lengths shift, extents must go from one class to another. Emptying an extent by evicting what lies in it would
  * break the order of eviction: an extent mixes old and new chunks, parents and children, and freeing one extent would

@@ -10,7 +10,8 @@ export const CLASS_TABLE_FULL = -2
 
 const SPAN_EXTENTS_MAX = 32
 const FILL_RATIO_MIN = 0.98
-const EXTENTS_AIMED_AT = 256
+const MISALIGNED_COST_RATIO = 0.02
+const EXTENTS_AIMED_AT = 1024
 const PAGE_BYTES = 4096
 const EXTENT_BYTES_MIN = 1024 * 1024
 const EXTENT_BYTES_MAX = 32 * 1024 * 1024
@@ -21,34 +22,54 @@ export interface SpanShape {
   readonly slots: number
 }
 
-/** Extent size for option 0: a 256th of the capacity in whole pages, 1 to 32 MiB, never over the capacity. */
+/** Extent size for option 0: a 1024th of the capacity in whole pages, 1 to 32 MiB, never over the capacity. */
 export function defaultExtentBytes(capacityBytes: number): number {
   const aimed = Math.floor(capacityBytes / EXTENTS_AIMED_AT / PAGE_BYTES) * PAGE_BYTES
   return Math.min(capacityBytes, Math.max(EXTENT_BYTES_MIN, Math.min(EXTENT_BYTES_MAX, aimed)))
 }
 
 /**
- * The shortest span, of at most 32 extents, with which this class alone would fill 98 % of the arena; else the one
- * that fills most. The fill counts the tail of each span, and the extents behind the last whole span: a span that is
- * right in itself can still leave 3 % of a small arena behind. A length over 32 extents gets the fewest that hold it.
+ * The span with the least cost, as a share of the arena, among those up to the shortest that alone would fill 98 % of
+ * it, and those of lengths other classes use already. At most 32 extents; a longer slot gets the fewest that hold it.
+ * The cost is what no slot can use, and one span:
  *
+ * - the tail of each span, and the extents behind the last whole span: a span that is right in itself can still leave
+ *   3 % of a small arena behind;
+ * - a span, because almost that much of it lies free in each class before its free slots add up to one that moves;
+ * - 2 % when its windows lie across those of another class: what is free between two of the one fits none of the other.
+ *
+ * @param lengthsInUse extents a span of the other classes.
  * @returns undefined when the arena is shorter than one slot.
  */
-export function spanShape(lengthBytes: number, extentBytes: number, extentCount: number): SpanShape | undefined {
+export function spanShape(
+  lengthBytes: number,
+  extentBytes: number,
+  extentCount: number,
+  lengthsInUse: ReadonlySet<number> = new Set(),
+): SpanShape | undefined {
   const fewest = Math.ceil(lengthBytes / extentBytes)
   const most = Math.min(extentCount, Math.max(SPAN_EXTENTS_MAX, fewest))
   let best: SpanShape | undefined
-  let bestRatio = 0
+  let bestCost = Number.POSITIVE_INFINITY
+  let isFilled = false
   for (let extents = fewest; extents <= most; extents += 1) {
+    if (isFilled && !lengthsInUse.has(extents)) continue
     const slots = Math.floor((extents * extentBytes) / lengthBytes)
     const ratio = (Math.floor(extentCount / extents) * slots * lengthBytes) / (extentCount * extentBytes)
-    if (ratio > bestRatio) {
-      best = { extents, slots }
-      bestRatio = ratio
-    }
-    if (ratio >= FILL_RATIO_MIN) break
+    isFilled ||= ratio >= FILL_RATIO_MIN
+    const misaligned = isAligned(extents, lengthsInUse) ? 0 : MISALIGNED_COST_RATIO
+    const cost = 1 - ratio + extents / extentCount + misaligned
+    if (cost >= bestCost) continue
+    best = { extents, slots }
+    bestCost = cost
   }
   return best
+}
+
+/** Whether windows of this length lie within, or are made of, those of each other length. */
+function isAligned(extents: number, lengthsInUse: ReadonlySet<number>): boolean {
+  for (const other of lengthsInUse) if (other % extents !== 0 && extents % other !== 0) return false
+  return true
 }
 
 /** The classes of one arena, numbered 0..count-1 in the order they were asked for. Read the arrays, do not write. */
@@ -72,7 +93,8 @@ export class SizeClasses {
     for (let cls = 0; cls < this.count; cls += 1) {
       if (this.lengthBytes[cls] === lengthBytes) return cls
     }
-    const shape = spanShape(lengthBytes, this.#extentBytes, this.#extentCount)
+    const lengthsInUse = new Set(this.spanExtents.subarray(0, this.count))
+    const shape = spanShape(lengthBytes, this.#extentBytes, this.#extentCount, lengthsInUse)
     if (shape === undefined) return CLASS_TOO_LONG
     if (this.count === CLASS_LIMIT) return CLASS_TABLE_FULL
     this.lengthBytes[this.count] = lengthBytes

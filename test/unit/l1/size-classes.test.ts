@@ -14,12 +14,12 @@ const GIB = 1024 * MIB
 
 describe('the default extent', () => {
   it.each([
-    [4 * GIB, 16 * MIB],
+    [4 * GIB, 4 * MIB],
     [64 * GIB, 32 * MIB],
-    [GIB, 4 * MIB],
+    [16 * GIB, 16 * MIB],
     [64 * MIB, MIB],
     [1000, 1000],
-    [GIB + 1_500_000, 4_198_400],
+    [4 * GIB + 6_000_000, 4_198_400],
   ])('of %i bytes has %i', (capacityBytes, extentBytes) => {
     expect(defaultExtentBytes(capacityBytes)).toBe(extentBytes)
   })
@@ -36,9 +36,22 @@ describe('the span of a class', () => {
   })
 
   it('counts the extents behind the last whole span', () => {
-    // 31 extents hold 10 slots without loss, but 8 of 256 extents would stay empty: 3 spans of 85 hold more.
-    const shape = spanShape(Math.floor((31 * 4096) / 10), 4096, 256)!
-    expect(Math.floor(256 / shape.extents) * shape.slots).toBeGreaterThan(80)
+    // 31 extents hold 10 slots without loss, but 8 of 256 extents would stay empty: 16 extents hold as many in all.
+    const lengthBytes = Math.floor((31 * 4096) / 10)
+    expect(spanShape(lengthBytes, 4096, 256)).toEqual({ extents: 16, slots: 5 })
+    expect(spanShape(lengthBytes, 4096, 8192)).toEqual({ extents: 22, slots: 7 })
+  })
+
+  it('is a shorter one when a longer would leave more behind than it fills', () => {
+    // 13 of 256 extents hold 16 slots without loss. They are 5 % of the arena, and a class has that much half empty.
+    expect(spanShape(13 * MIB, 16 * MIB, 256)).toEqual({ extents: 5, slots: 6 })
+  })
+
+  it('is as long as those of another class rather than across them', () => {
+    const lengthBytes = 2.5 * MIB
+    expect(spanShape(lengthBytes, 4 * MIB, 1024)).toEqual({ extents: 5, slots: 8 })
+    expect(spanShape(lengthBytes, 4 * MIB, 1024, new Set([12]))).toEqual({ extents: 12, slots: 19 })
+    expect(spanShape(lengthBytes, 4 * MIB, 1024, new Set([10]))).toEqual({ extents: 5, slots: 8 })
   })
 
   it('is undefined when the arena is shorter than one slot', () => {
@@ -46,12 +59,12 @@ describe('the span of a class', () => {
     expect(spanShape(4096, 1024, 4)).toEqual({ extents: 4, slots: 1 })
   })
 
-  it.each([1, 2, 3])('fills nearly all of 256 extents with any length up to 3/8 extent (seed %i)', (seed) => {
+  it.each([1, 2, 3])('fills nearly all of 1024 extents with any length up to 3/8 extent (seed %i)', (seed) => {
     const next = random(seed)
     for (let step = 0; step < 2000; step += 1) {
-      const lengthBytes = 1 + next((16 * MIB * 3) / 8)
-      const { extents, slots } = spanShape(lengthBytes, 16 * MIB, 256)!
-      const filled = (Math.floor(256 / extents) * slots * lengthBytes) / (256 * 16 * MIB)
+      const lengthBytes = 1 + next((4 * MIB * 3) / 8)
+      const { extents, slots } = spanShape(lengthBytes, 4 * MIB, 1024)!
+      const filled = (Math.floor(1024 / extents) * slots * lengthBytes) / (1024 * 4 * MIB)
       expect(filled, `${lengthBytes} bytes in ${slots} slots of ${extents} extents`).toBeGreaterThan(0.97)
     }
   })
