@@ -33,9 +33,9 @@ export class ModelRegistry {
       if (known.shardBytes === model.shardBytes && known.layout === model.layout) return
       throw new CacheError(
         'LAYOUT_MISMATCH',
-        `model ${JSON.stringify(model.model)} is registered with shards of ${known.shardBytes} bytes` +
+        `model ${JSON.stringify(model.model)} is registered with chunk_bytes ${known.shardBytes}` +
           ` (layout ${JSON.stringify(known.layout)}): use those, or another model name`,
-        { field: 'shard_bytes' },
+        { field: 'chunk_bytes' },
       )
     }
     if (this.#count >= this.#limit) {
@@ -79,8 +79,8 @@ export function checkSalt(salt: string): void {
 
 function checkLayout({ shardBytes, layout }: RegisteredModel, largestShardBytes: number): void {
   if (!Number.isSafeInteger(shardBytes) || shardBytes < 1 || shardBytes > largestShardBytes) {
-    throw new CacheError('BAD_REQUEST', `shard_bytes must be 1 to ${largestShardBytes}, the size of L1`, {
-      field: 'shard_bytes',
+    throw new CacheError('BAD_REQUEST', `chunk_bytes must be 1 to ${largestShardBytes}, the size of L1`, {
+      field: 'chunk_bytes',
     })
   }
   if (layout.length > LAYOUT_LENGTH_MAX) {

@@ -83,7 +83,7 @@ function addStore(api: Api, parts: ApiParts): void {
     const lease = await engine.reserveShard(shard, parent)
     const answer = { hash: params.hash.toLowerCase(), bytes: layout.shardBytes }
     if (lease.status === 'present') return reply.code(200).send({ ...answer, status: 'present' })
-    if (lease.status !== 'granted') throw new CacheError(...REFUSALS[lease.status], { field: 'hash' })
+    if (lease.status !== 'granted') throw refused(lease.status)
     try {
       await receiveSlot(parts, lease, body!)
     } catch (error) {
@@ -93,7 +93,7 @@ function addStore(api: Api, parts: ApiParts): void {
     }
     const outcome = await engine.commitShard(lease.leaseId)
     if (outcome === 'committed') return reply.code(201).send({ ...answer, status: 'stored' })
-    if (outcome === 'no_parent') throw new CacheError(...REFUSALS.no_parent, { field: 'parent' })
+    if (outcome === 'no_parent') throw refused('no_parent')
     throw new CacheError('LEASE_EXPIRED', 'the body took longer than the lease; nothing was stored, try again')
   })
 }
@@ -129,6 +129,10 @@ function addProbe(api: Api, parts: ApiParts): void {
     if (found.status === 'miss') throw miss()
     return reply.header('content-type', BINARY).header('content-length', found.length).send(null)
   })
+}
+
+function refused(status: keyof typeof REFUSALS): CacheError {
+  return new CacheError(...REFUSALS[status], { field: status === 'no_parent' ? 'parent' : 'hash' })
 }
 
 async function registeredLayout(parts: ApiParts, query: Static<typeof ReadQuery>): Promise<ModelLayout> {
