@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { SystemClock } from '../src/core/clock.ts'
 import { CounterTable } from '../src/core/counters.ts'
 import { HASH_WORDS, HashChain } from '../src/core/hash-chain.ts'
@@ -30,14 +32,25 @@ const GROWTH_MAX = 1.5
 
 interface Row {
   readonly chunks: number
+  /** Of every typed array: index, slots of the arena, leases. */
   readonly bytesPerChunk: number
   readonly openMs: number
   readonly fillNs: number
+  /** Longest slice of the filling, by the wall, and in CPU time of the thread: without what others took of it. */
   readonly longestPauseMs: number
+  readonly longestPauseCpuMs: number
   readonly hitNs: number
   readonly storeNs: number
   readonly mixedNs: number
   readonly probeNs: number
+}
+
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc') as () => void
+
+function cpuMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
 }
 
 function mix(value: number): number {
@@ -108,7 +121,7 @@ class Scene {
     this.cache = new L1Cache(
       {
         capacityBytes: resident * SHARD_BYTES,
-        extentBytes: 16 * SHARD_BYTES,
+        extentBytes: 0,
         indexCapacityChunks: resident + ghosts,
         indexCapacityShards: resident,
         evictionHighRatio: 1,
@@ -140,10 +153,12 @@ class Scene {
     for (const chain of this.#chains) chain.count = RUN_CHUNKS
   }
 
-  /** Fills every slot. @returns nanoseconds a chunk, and the longest slice in ms. */
-  fill(): { fillNs: number; longestPauseMs: number } {
+  /** Fills every slot, in slices of 2,048 chunks. */
+  fill(): Pick<Row, 'fillNs' | 'longestPauseMs' | 'longestPauseCpuMs'> {
     const chain = this.#chains[0]!
     let longest = 0
+    let longestCpu = 0
+    let sliceCpu = cpuMs()
     const start = performance.now()
     let sliceStart = start
     for (let run = 1; run <= this.#residentRuns; run += 1) {
@@ -151,11 +166,14 @@ class Scene {
       this.#storeRun(chain)
       if (run % SLICE_RUNS !== 0) continue
       const now = performance.now()
+      const cpu = cpuMs()
       longest = Math.max(longest, now - sliceStart)
+      longestCpu = Math.max(longestCpu, cpu - sliceCpu)
       sliceStart = now
+      sliceCpu = cpu
     }
     const fillNs = ((sliceStart - start) * 1e6) / (this.#residentRuns * RUN_CHUNKS)
-    return { fillNs, longestPauseMs: longest }
+    return { fillNs, longestPauseMs: longest, longestPauseCpuMs: longestCpu }
   }
 
   /** One batch of lookups of resident runs. @returns ms. */
@@ -231,12 +249,15 @@ class Scene {
 }
 
 function measure(chunks: number, policy: 'lru' | 's3-fifo' | 'arc'): Row {
+  collect()
+  collect() // buffers of the last size are given back by the second
+  const bytesBefore = process.memoryUsage().arrayBuffers
   const opened = performance.now()
   const scene = new Scene(chunks, policy)
   const openMs = performance.now() - opened
-  const { fillNs, longestPauseMs } = scene.fill()
-  const bytesPerChunk = scene.cache.indexBytes / chunks
-  const reference = scene.makeReference(bytesPerChunk)
+  const filled = scene.fill()
+  const bytesPerChunk = (process.memoryUsage().arrayBuffers - bytesBefore) / chunks
+  const reference = scene.makeReference(scene.cache.indexBytes / chunks)
   const samples: Record<'hit' | 'store' | 'mixed' | 'probe', number[]> = { hit: [], store: [], mixed: [], probe: [] }
   for (let pair = -4; pair < PAIRS; pair += 1) {
     let hit = 0
@@ -258,8 +279,7 @@ function measure(chunks: number, policy: 'lru' | 's3-fifo' | 'arc'): Row {
     chunks,
     bytesPerChunk,
     openMs,
-    fillNs,
-    longestPauseMs,
+    ...filled,
     hitNs: median(samples.hit),
     storeNs: median(samples.store),
     mixedNs: median(samples.mixed),
@@ -284,6 +304,7 @@ const [first, last] = [rows[0]!, rows.at(-1)!]
 const growth = last.mixedNs / first.mixedNs
 const probeGrowth = last.probeNs / first.probeNs
 const longestPauseMs = Math.max(...rows.map((row) => row.longestPauseMs))
+const longestPauseCpuMs = Math.max(...rows.map((row) => row.longestPauseCpuMs))
 const report = {
   policy,
   rows,
@@ -291,14 +312,17 @@ const report = {
   probeGrowth,
   relativeGrowth: growth / probeGrowth,
   longestPauseMs,
-  holds: growth <= GROWTH_MAX * probeGrowth && last.bytesPerChunk < BYTES_MAX && longestPauseMs < PAUSE_MAX_MS,
+  longestPauseCpuMs,
+  holds: growth <= GROWTH_MAX * probeGrowth && last.bytesPerChunk < BYTES_MAX && longestPauseCpuMs < PAUSE_MAX_MS,
 }
 if (process.argv.includes('--json')) console.log(JSON.stringify(report))
 else {
   console.log(
     `growth ${growth.toFixed(2)}, reference ${probeGrowth.toFixed(2)}, ratio ${(growth / probeGrowth).toFixed(2)}`,
   )
-  console.log(`longest pause ${longestPauseMs.toFixed(1)} ms; ${report.holds ? 'holds' : 'DOES NOT HOLD'}`)
+  console.log(
+    `longest pause ${longestPauseCpuMs.toFixed(1)} ms of CPU, ${longestPauseMs.toFixed(1)} ms by the wall; ${report.holds ? 'holds' : 'DOES NOT HOLD'}`,
+  )
 }
 if (!report.holds) process.exitCode = 1
 
@@ -307,7 +331,8 @@ function lineOf(row: Row): string {
   return (
     `${String(row.chunks).padStart(8)} chunks: ${row.bytesPerChunk.toFixed(1)} bytes a chunk; a chunk takes ` +
     `${ns(row.mixedNs)} mixed (hit ${ns(row.hitNs)}, store with eviction ${ns(row.storeNs)}), reference ` +
-    `${ns(row.probeNs)}; fill ${ns(row.fillNs)}, longest pause ${row.longestPauseMs.toFixed(1)} ms, ` +
+    `${ns(row.probeNs)}; fill ${ns(row.fillNs)}, longest pause ${row.longestPauseMs.toFixed(1)} ms ` +
+    `(CPU ${row.longestPauseCpuMs.toFixed(1)} ms), ` +
     `open ${row.openMs.toFixed(1)} ms`
   )
 }
