@@ -36,6 +36,7 @@ export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   'prom-client': ['metrics', 'server/metrics'],
   typebox: ['server/http', 'config'],
   yaml: ['config'],
+  zeromq: ['client', 'server/mp'],
 }
 
 /** Built-in modules that only some folders may import. */

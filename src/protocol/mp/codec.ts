@@ -1,0 +1,276 @@
+import { MODEL_LENGTH_MAX, SALT_FORBIDDEN, SALT_LENGTH_MAX } from '../../core/ids.ts'
+import { MsgpackReader } from '../msgpack/reader.ts'
+import { type Generation, opOf, REFUSED_OPS, type RefusedOp, type ServedOp } from './generations.ts'
+import { type Incoming, LIMITS, type Request, type WireContext, type WireKey } from './messages.ts'
+
+const WORLD_SIZE_MAX = 255
+const READERS_MAX = 65_535
+const SIZE_MAX = 2 ** 31
+const UID_BYTES_MAX = 9
+const OP_BYTES_MAX = 128
+const REFUSED = new Set<string>(REFUSED_OPS)
+
+/**
+ * Decodes one message of a client: `[uid][op][payload0]...`, the identity taken off. Nothing throws, whatever the
+ * bytes; strings, counts and sizes are bounded.
+ */
+export function decodeIncoming(frames: readonly Uint8Array[], generation: Generation): Incoming {
+  const [uid, op, ...payload] = frames
+  if (uid === undefined || op === undefined || frames.length > LIMITS.frames) return { kind: 'malformed' }
+  const wireOp = decodeOp(op)
+  if (wireOp === undefined || !isInt(uid)) return { kind: 'malformed' }
+  const envelope = { uid, op }
+  const name = opOf(generation, wireOp)
+  if (name === undefined) return { kind: 'unknown_op', envelope, op: wireOp }
+  if (isForeign(name)) return { kind: 'foreign', envelope, op: name, instanceId: instanceIn(payload[0]) }
+  const request = DECODERS[name](new Payload(payload))
+  return request === null ? { kind: 'bad_payload', envelope, op: name } : { kind: 'request', envelope, request }
+}
+
+/** The number or name in an op frame; undefined when it is neither. */
+export function decodeOp(frame: Uint8Array): number | string | undefined {
+  if (frame.length > OP_BYTES_MAX) return undefined
+  const reader = new MsgpackReader(frame)
+  const value = reader.next() === 'str' ? reader.string(OP_BYTES_MAX) : reader.count(0, SIZE_MAX)
+  return reader.isDone ? value : undefined
+}
+
+function isInt(frame: Uint8Array): boolean {
+  if (frame.length > UID_BYTES_MAX) return false
+  const reader = new MsgpackReader(frame)
+  reader.int()
+  return reader.isDone
+}
+
+function isForeign(op: string): op is RefusedOp {
+  return REFUSED.has(op)
+}
+
+function instanceIn(frame: Uint8Array | undefined): bigint | null {
+  if (frame === undefined) return null
+  const reader = new MsgpackReader(frame)
+  const id = reader.bigint()
+  return reader.isDone ? id : null
+}
+
+/** The payload frames of one request, read in order. A frame too few or one that is wrong shows in `isGood`. */
+class Payload {
+  readonly #frames: readonly Uint8Array[]
+  #at = 0
+  #isGood = true
+
+  constructor(frames: readonly Uint8Array[]) {
+    this.#frames = frames
+  }
+
+  /** Every frame that was read was right. Frames behind those that were read are of a newer client: ignored. */
+  get isGood(): boolean {
+    return this.#isGood
+  }
+
+  read<Value>(take: (reader: MsgpackReader) => Value): Value {
+    const frame = this.#frames[this.#at++]
+    const reader = new MsgpackReader(frame ?? new Uint8Array(0))
+    const value = take(reader)
+    if (!reader.isDone) this.#isGood = false
+    return value
+  }
+
+  request<Value extends Request>(request: Value): Value | null {
+    return this.#isGood ? request : null
+  }
+}
+
+const bigint = (reader: MsgpackReader) => reader.bigint()
+const requestId = (reader: MsgpackReader) => reader.string(LIMITS.requestIdBytes)
+const modelName = (reader: MsgpackReader) => checked(reader, reader.string(LIMITS.nameBytes), isModelName)
+const tensorParallel = (reader: MsgpackReader) => reader.count(0, READERS_MAX)
+
+const DECODERS: { readonly [Op in ServedOp]: (payload: Payload) => Request | null } = {
+  get_chunk_size: () => ({ op: 'get_chunk_size' }),
+  get_experimental: () => ({ op: 'get_experimental' }),
+  noop: () => ({ op: 'noop' }),
+  clear: () => ({ op: 'clear' }),
+  ping: (payload) => {
+    const instanceId = payload.read((reader) => (reader.takeNil() ? null : reader.bigint()))
+    return payload.request({ op: 'ping', instanceId })
+  },
+  register_kv_cache_engine_driven_context: (payload) =>
+    payload.request({ op: 'register_kv_cache_engine_driven_context', context: payload.read(readContext) }),
+  unregister_kv_cache_engine_driven_context: (payload) =>
+    payload.request({ op: 'unregister_kv_cache_engine_driven_context', instanceId: payload.read(bigint) }),
+  lookup: (payload) => aboutKey('lookup', payload),
+  free_lookup_locks: (payload) => aboutKey('free_lookup_locks', payload),
+  query_prefetch_status: (payload) =>
+    payload.request({ op: 'query_prefetch_status', requestId: payload.read(requestId) }),
+  end_session: (payload) => payload.request({ op: 'end_session', requestId: payload.read(requestId) }),
+  wait_prefetch_status: (payload) => {
+    const id = payload.read(requestId)
+    const timeoutSeconds = payload.read((reader) => reader.number())
+    return payload.request({ op: 'wait_prefetch_status', requestId: id, timeoutSeconds })
+  },
+  prepare_store: (payload) => aboutTransfer('prepare_store', payload),
+  prepare_retrieve: (payload) => aboutTransfer('prepare_retrieve', payload),
+  commit_retrieve: (payload) => aboutTransfer('commit_retrieve', payload),
+  commit_store: (payload) => {
+    const key = payload.read(readKey)
+    const instanceId = payload.read(bigint)
+    const dataBytes = payload.read((reader) => reader.bin(Number.MAX_SAFE_INTEGER).length)
+    return payload.request({ op: 'commit_store', key, instanceId, dataBytes })
+  },
+  report_block_allocation: (payload) => {
+    const instanceId = payload.read(bigint)
+    const model = payload.read(modelName)
+    const records = payload.read(countRecords)
+    return payload.request({ op: 'report_block_allocation', instanceId, model, records })
+  },
+}
+
+function aboutKey(op: 'lookup' | 'free_lookup_locks', payload: Payload): Request | null {
+  const key = payload.read(readKey)
+  return payload.request({ op, key, tensorParallel: payload.read(tensorParallel) })
+}
+
+function aboutTransfer(op: 'prepare_store' | 'prepare_retrieve' | 'commit_retrieve', payload: Payload): Request | null {
+  const key = payload.read(readKey)
+  return payload.request({ op, key, instanceId: payload.read(bigint) })
+}
+
+function readKey(reader: MsgpackReader): WireKey {
+  const key = {
+    model: '',
+    salt: '',
+    worldSize: 0,
+    workerId: null as number | null,
+    tokens: new Uint32Array(0) as Uint32Array,
+    start: -1,
+    end: -1,
+    requestId: null as string | null,
+    readers: 0,
+  }
+  for (let left = reader.map(LIMITS.mapFields); left > 0 && !reader.isBroken; left -= 1) {
+    switch (reader.string(LIMITS.nameBytes)) {
+      case 'model_name':
+        key.model = modelName(reader)
+        break
+      case 'cache_salt':
+        key.salt = checked(reader, reader.string(LIMITS.saltBytes), isSalt)
+        break
+      case 'world_size':
+        key.worldSize = reader.count(1, WORLD_SIZE_MAX)
+        break
+      case 'worker_id':
+        key.workerId = reader.takeNil() ? null : reader.count(0, WORLD_SIZE_MAX - 1)
+        break
+      case 'token_ids':
+        key.tokens = reader.words(LIMITS.tokens)
+        break
+      case 'token_bytes':
+        key.tokens = unpackTokens(reader)
+        break
+      case 'start':
+        key.start = reader.count(0, LIMITS.tokens)
+        break
+      case 'end':
+        key.end = reader.count(0, LIMITS.tokens)
+        break
+      case 'request_id':
+        key.requestId = reader.string(LIMITS.requestIdBytes)
+        break
+      case 'num_kv_readers':
+        key.readers = reader.count(0, READERS_MAX)
+        break
+      default:
+        reader.skip()
+    }
+  }
+  const { worldSize, workerId, start, end, requestId: id } = key
+  const isWhole = key.model !== '' && worldSize > 0 && id !== null && start >= 0 && end >= start
+  if (!isWhole || (workerId !== null && workerId >= worldSize)) reader.refuse()
+  return { ...key, requestId: id ?? '' }
+}
+
+function readContext(reader: MsgpackReader): WireContext {
+  const context = {
+    instanceId: null as bigint | null,
+    model: '',
+    worldSize: 0,
+    blockTokens: 0,
+    layers: 0,
+    hidden: 0,
+    dtype: '',
+    isMla: false,
+    slots: null as number | null,
+  }
+  for (let left = reader.map(LIMITS.mapFields); left > 0 && !reader.isBroken; left -= 1) {
+    switch (reader.string(LIMITS.nameBytes)) {
+      case 'instance_id':
+        context.instanceId = reader.bigint()
+        break
+      case 'model_name':
+        context.model = modelName(reader)
+        break
+      case 'world_size':
+        context.worldSize = reader.count(1, WORLD_SIZE_MAX)
+        break
+      case 'block_size':
+        context.blockTokens = reader.count(1, SIZE_MAX)
+        break
+      case 'num_layers':
+        context.layers = reader.count(1, SIZE_MAX)
+        break
+      case 'hidden_dim_size':
+        context.hidden = reader.count(1, SIZE_MAX)
+        break
+      case 'dtype_str':
+        context.dtype = reader.string(LIMITS.dtypeBytes)
+        break
+      case 'use_mla':
+        context.isMla = reader.bool()
+        break
+      case 'num_physical_slots':
+        context.slots = reader.takeNil() ? null : reader.count(1, SIZE_MAX)
+        break
+      default:
+        reader.skip()
+    }
+  }
+  const { instanceId, model, worldSize, blockTokens, layers, hidden, dtype } = context
+  const sizes = [worldSize, blockTokens, layers, hidden]
+  if (instanceId === null || model === '' || dtype === '' || sizes.includes(0)) reader.refuse()
+  return { ...context, instanceId: instanceId ?? 0n }
+}
+
+/** Tokens packed as big-endian 32-bit words. */
+function unpackTokens(reader: MsgpackReader): Uint32Array<ArrayBuffer> {
+  const packed = reader.bin(4 * LIMITS.tokens)
+  if (packed.length % 4 !== 0) reader.refuse()
+  if (reader.isBroken) return new Uint32Array(0)
+  const words = new Uint32Array(packed.length / 4)
+  const bytes = Buffer.from(words.buffer)
+  bytes.set(packed)
+  bytes.swap32()
+  return words
+}
+
+function countRecords(reader: MsgpackReader): number {
+  const count = reader.array(LIMITS.records)
+  for (let left = count; left > 0; left -= 1) {
+    if (reader.next() !== 'map') reader.refuse()
+    reader.skip()
+  }
+  return count
+}
+
+function checked<Value>(reader: MsgpackReader, value: Value, isRight: (value: Value) => boolean): Value {
+  if (!isRight(value)) reader.refuse()
+  return value
+}
+
+function isModelName(model: string): boolean {
+  return model.length >= 1 && model.length <= MODEL_LENGTH_MAX && !model.includes('\0')
+}
+
+function isSalt(salt: string): boolean {
+  return salt.length <= SALT_LENGTH_MAX && !SALT_FORBIDDEN.test(salt)
+}

@@ -1,0 +1,275 @@
+import { isUtf8 } from 'node:buffer'
+
+/** What the next value of a message is. `end` also stands for a broken message. */
+export type MsgpackKind = 'nil' | 'bool' | 'int' | 'float' | 'str' | 'bin' | 'array' | 'map' | 'ext' | 'end'
+
+// First byte -> kind, filled below.
+const KINDS: MsgpackKind[] = []
+
+const NO_BYTES = new Uint8Array(0)
+
+/**
+ * A cursor over one MessagePack message from a peer that is not trusted. Nothing throws: the first thing that is
+ * wrong (another type, a length behind the end, a number out of range) breaks the reader for good; from then on every
+ * read gives an empty value, and `isBroken` says so. Check it once, at the end.
+ *
+ * - A length is checked against the bytes that are there before anything is allocated: one of 1 GiB costs nothing.
+ * - Integers of up to 64 bits come whole: numbers where they are safe, else bigint. Floats are never taken for them.
+ * - Extension types are skipped, never interpreted. Nesting costs no stack.
+ *
+ * Reading into the shapes at hand, instead of a general tree of objects, is what lets the tokens of a prompt become a
+ * Uint32Array without 32,000 boxed numbers on the way. Packages decode to trees, and forget int from float.
+ */
+export class MsgpackReader {
+  readonly #bytes: Uint8Array
+  readonly #view: DataView
+  #at = 0
+  #isBroken = false
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  }
+
+  get isBroken(): boolean {
+    return this.#isBroken
+  }
+
+  /** The message was read to its end, and nothing was wrong with it. */
+  get isDone(): boolean {
+    return !this.#isBroken && this.#at === this.#bytes.length
+  }
+
+  /** Kind of the value that comes next. */
+  next(): MsgpackKind {
+    return this.#isBroken || this.#at >= this.#bytes.length ? 'end' : KINDS[this.#bytes[this.#at]!]!
+  }
+
+  /** Makes the reader broken: the caller saw what is wrong. */
+  refuse(): void {
+    this.#isBroken = true
+  }
+
+  /** Steps over a nil; false when something else comes next. */
+  takeNil(): boolean {
+    if (this.next() !== 'nil') return false
+    this.#at += 1
+    return true
+  }
+
+  bool(): boolean {
+    const head = this.#head('bool')
+    return head === 0xc3
+  }
+
+  /** A whole number: number where it is safe, else bigint. */
+  int(): number | bigint {
+    const head = this.#head('int')
+    if (this.#isBroken) return 0
+    if (head < 0x80) return head
+    if (head >= 0xe0) return head - 256
+    const width = 1 << (head & 3)
+    const at = this.#at
+    if (!this.#skip(width)) return 0
+    switch (head) {
+      case 0xcc:
+        return this.#view.getUint8(at)
+      case 0xcd:
+        return this.#view.getUint16(at)
+      case 0xce:
+        return this.#view.getUint32(at)
+      case 0xcf:
+        return narrow(this.#view.getBigUint64(at))
+      case 0xd0:
+        return this.#view.getInt8(at)
+      case 0xd1:
+        return this.#view.getInt16(at)
+      case 0xd2:
+        return this.#view.getInt32(at)
+      default:
+        return narrow(this.#view.getBigInt64(at))
+    }
+  }
+
+  /** A whole number as a bigint. */
+  bigint(): bigint {
+    return BigInt(this.int())
+  }
+
+  /** A whole number of minimum..maximum, both safe. */
+  count(minimum: number, maximum: number): number {
+    const value = this.int()
+    if (typeof value === 'number' && value >= minimum && value <= maximum) return value
+    this.#isBroken = true
+    return minimum
+  }
+
+  /** A finite number, whole or not. */
+  number(): number {
+    if (this.next() === 'int') return Number(this.int())
+    const head = this.#head('float')
+    const at = this.#at
+    if (this.#isBroken || !this.#skip(head === 0xca ? 4 : 8)) return 0
+    const value = head === 0xca ? this.#view.getFloat32(at) : this.#view.getFloat64(at)
+    if (!Number.isFinite(value)) this.#isBroken = true
+    return this.#isBroken ? 0 : value
+  }
+
+  /** A string of at most `maximumBytes` of UTF-8. What is not UTF-8 is refused: two names must not become one. */
+  string(maximumBytes: number): string {
+    const head = this.#head('str')
+    const length = this.#isBroken ? 0 : head < 0xc0 ? head & 31 : this.#length(1 << (head - 0xd9))
+    const bytes = this.#take(length, maximumBytes)
+    if (!isUtf8(bytes)) this.#isBroken = true
+    return this.#isBroken ? '' : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8')
+  }
+
+  /** Bytes, as a view of the message. */
+  bin(maximumBytes: number): Uint8Array {
+    const head = this.#head('bin')
+    const length = this.#isBroken ? 0 : this.#length(1 << (head - 0xc4))
+    return this.#take(length, maximumBytes)
+  }
+
+  /** Opens an array. @returns how many values follow. */
+  array(maximum: number): number {
+    const head = this.#head('array')
+    const count = this.#isBroken ? 0 : head < 0xa0 ? head & 15 : this.#length(head === 0xdc ? 2 : 4)
+    return this.#members(count, maximum, 1)
+  }
+
+  /** Opens a map. @returns how many pairs of key and value follow. */
+  map(maximum: number): number {
+    const head = this.#head('map')
+    const count = this.#isBroken ? 0 : head < 0x90 ? head & 15 : this.#length(head === 0xde ? 2 : 4)
+    return this.#members(count, maximum, 2)
+  }
+
+  /** An array of whole numbers of 0..2^32-1. */
+  words(maximum: number): Uint32Array {
+    const count = this.array(maximum)
+    const words = new Uint32Array(count)
+    const bytes = this.#bytes
+    for (let index = 0; index < count; index += 1) {
+      const head = bytes[this.#at]!
+      if (head < 0x80) {
+        words[index] = head
+        this.#at += 1
+      } else if (head === 0xcd && this.#at + 3 <= bytes.length) {
+        words[index] = (bytes[this.#at + 1]! << 8) | bytes[this.#at + 2]!
+        this.#at += 3
+      } else {
+        words[index] = this.count(0, 0xffff_ffff)
+      }
+      if (this.#isBroken) break
+    }
+    return this.#isBroken ? new Uint32Array(0) : words
+  }
+
+  /** Steps over one value, whatever it is and however deep. */
+  skip(): void {
+    for (let left = 1; left > 0 && !this.#isBroken; left -= 1) left += this.#skipOne()
+  }
+
+  /** Steps over one value, or the head of a list. @returns members of the list. */
+  #skipOne(): number {
+    const kind = this.next()
+    const most = this.#bytes.length
+    switch (kind) {
+      case 'array':
+        return this.array(most)
+      case 'map':
+        return 2 * this.map(most)
+      case 'int':
+        this.int()
+        return 0
+      case 'str':
+        this.#take(this.#stringLength(), most)
+        return 0
+      case 'bin':
+        this.bin(most)
+        return 0
+      case 'ext':
+        this.#skipExt()
+        return 0
+      case 'float':
+        this.#skip(this.#bytes[this.#at] === 0xca ? 5 : 9)
+        return 0
+      case 'end':
+        this.#isBroken = true
+        return 0
+      default:
+        this.#skip(1)
+        return 0
+    }
+  }
+
+  #stringLength(): number {
+    const head = this.#head('str')
+    return head < 0xc0 ? head & 31 : this.#length(1 << (head - 0xd9))
+  }
+
+  #skipExt(): void {
+    const head = this.#head('ext')
+    const length = head >= 0xd4 ? 1 << (head - 0xd4) : this.#length(1 << (head - 0xc7))
+    this.#skip(1 + length)
+  }
+
+  /** The first byte of a value, stepped over; breaks the reader when the value is of another kind. */
+  #head(kind: MsgpackKind): number {
+    if (this.next() !== kind) {
+      this.#isBroken = true
+      return 0
+    }
+    return this.#bytes[this.#at++]!
+  }
+
+  #length(width: number): number {
+    const at = this.#at
+    if (!this.#skip(width)) return 0
+    if (width === 1) return this.#view.getUint8(at)
+    return width === 2 ? this.#view.getUint16(at) : this.#view.getUint32(at)
+  }
+
+  #members(count: number, maximum: number, bytesEach: number): number {
+    if (count > maximum || count * bytesEach > this.#bytes.length - this.#at) this.#isBroken = true
+    return this.#isBroken ? 0 : count
+  }
+
+  #take(length: number, maximum: number): Uint8Array {
+    const at = this.#at
+    if (length > maximum) this.#isBroken = true
+    return this.#skip(length) ? this.#bytes.subarray(at, at + length) : NO_BYTES
+  }
+
+  #skip(bytes: number): boolean {
+    if (bytes > this.#bytes.length - this.#at) this.#isBroken = true
+    if (this.#isBroken) return false
+    this.#at += bytes
+    return true
+  }
+}
+
+function narrow(value: bigint): number | bigint {
+  const isSafe = value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER
+  return isSafe ? Number(value) : value
+}
+
+function kindOf(head: number): MsgpackKind {
+  if (head < 0x80 || head >= 0xe0) return 'int'
+  if (head < 0x90) return 'map'
+  if (head < 0xa0) return 'array'
+  if (head < 0xc0) return 'str'
+  if (head === 0xc0) return 'nil'
+  if (head === 0xc1) return 'end' // never used
+  if (head <= 0xc3) return 'bool'
+  if (head <= 0xc6) return 'bin'
+  if (head <= 0xc9) return 'ext'
+  if (head <= 0xcb) return 'float'
+  if (head <= 0xd3) return 'int'
+  if (head <= 0xd8) return 'ext'
+  if (head <= 0xdb) return 'str'
+  return head <= 0xdd ? 'array' : 'map'
+}
+
+for (let head = 0; head < 256; head += 1) KINDS.push(kindOf(head))
