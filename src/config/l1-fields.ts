@@ -31,8 +31,8 @@ export const l1Fields = {
     { minimum: 64, maximum: 100_000_000 },
     'Shards that the L1 index can hold: one for each rank of a chunk.',
   ),
-  evictionHighRatio: ratio('--l1-high', 0.98, 'Fill level at which the eviction loop runs.'),
-  evictionLowRatio: ratio('--l1-low', 0.97, 'Fill level down to which the eviction loop trims.'),
+  evictionHighRatio: ratio('--l1-high', 0.998, 'Fill level at which the eviction loop runs, of what shards can use.'),
+  evictionLowRatio: ratio('--l1-low', 0.996, 'Fill level down to which the eviction loop trims.'),
   evictionIntervalMs: duration('--l1-eviction-interval', '100ms', SECOND, 'Period of the eviction loop.'),
   policy: oneOf('--l1-policy', ['lru', 's3-fifo', 'arc'], 'lru', 'Which leaf chunk is evicted first.'),
   ghostCapacityChunks: integer(

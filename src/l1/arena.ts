@@ -7,6 +7,9 @@ import { defaultExtentBytes, SizeClasses } from './size-classes.ts'
 export { NO_SLOT } from './arena-spans.ts'
 export { CLASS_LIMIT, CLASS_TABLE_FULL, CLASS_TOO_LONG } from './size-classes.ts'
 
+/** Share of the arena that is kept free at most, so that windows can change hands. */
+const ROOM_RATIO_MAX = 0.02
+
 /** Told of each slot that moves: copy the bytes at `offsetOf(fromSlot)` to `offsetOf(toSlot)`, record the new slot. */
 export type MoveSlot = (owner: number, fromSlot: number, toSlot: number) => void
 
@@ -64,6 +67,22 @@ export class Arena {
       waste += this.#spans.laidSpans[cls]! * (this.#classes.spanExtents[cls]! * this.extentBytes - slotBytes)
     }
     return waste
+  }
+
+  /**
+   * Bytes that slots can use before room is short: all but the waste and, when several classes share the arena, two
+   * spans of each, 2 % at most. With less than that free, it may lie so scattered that no window can change hands.
+   */
+  get usableBytes(): number {
+    let sharing = 0
+    let roomBytes = 0
+    for (let cls = 0; cls < this.#classes.count; cls += 1) {
+      if (this.#spans.laidSpans[cls] === 0) continue
+      sharing += 1
+      roomBytes += 2 * this.#classes.spanSlots[cls]! * this.#classes.lengthBytes[cls]!
+    }
+    const keptBytes = sharing > 1 ? Math.min(roomBytes, ROOM_RATIO_MAX * this.capacityBytes) : 0
+    return this.capacityBytes - this.wasteBytes - keptBytes
   }
 
   /** The class of this length: CLASS_TOO_LONG or CLASS_TABLE_FULL when there can be none. Idempotent. */

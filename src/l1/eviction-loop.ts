@@ -19,14 +19,18 @@ export interface EvictionLoopParts {
 
 /**
  * The background trim of L1: every interval, and as soon as it is woken by pressure, it looks at the fill level. At or
- * over the high watermark it evicts down to the low one, to the byte, in slices of at most 256 chunks or 1 % of the
- * index, with the thread yielded in between. Reservations do not wait for it: they evict on demand.
+ * over the high watermark it evicts by the distance of the watermarks, to the byte, in slices of at most 256 chunks or
+ * 1 % of the index, with the thread yielded in between. Watermarks are shares of the bytes that shards can use
+ * (`Arena.usableBytes`): when shards of several lengths share L1, windows must have room to change hands.
  *
- *            interval, wake                  usage < high
+ * Reservations do not wait for it: they evict on demand. One that had to shows that L1 was full at a lower level,
+ * because what is free lies scattered or much is leased; then the loop trims by the same distance from there.
+ *
+ *            interval, wake                  usage < high, and nothing evicted on demand
  *   waiting ----------------> tick counted ----------------------------------> waiting
- *                                 | usage >= high: triggered counted              ^
+ *                                 | else: triggered counted                       ^
  *                                 v                                               |
- *                             slice --- low reached, or nothing can leave --------+
+ *                             slice --- target reached, or nothing can leave -----+
  *                             ^    | more to do
  *                             +----+ schedule(0)
  */
@@ -36,12 +40,13 @@ export class EvictionLoop {
   readonly #cells: Float64Array
   readonly #ticks: number
   readonly #triggered: number
-  readonly #highBytes: number
-  readonly #lowBytes: number
+  /** From the high watermark to the low one. */
+  readonly #trimBytes: number
   readonly #sliceChunks: number
   readonly #loop: SupervisedLoop
   readonly #onError: EvictionLoopParts['onError']
   #isTrimming = false
+  #targetBytes = 0
   #isRunning = false
 
   constructor(parts: EvictionLoopParts) {
@@ -53,8 +58,7 @@ export class EvictionLoop {
     this.#cells = parts.totals.values
     this.#ticks = parts.totals.column('loopTicks')
     this.#triggered = parts.totals.column('loopTriggered')
-    this.#highBytes = evictionHighRatio * capacityBytes
-    this.#lowBytes = Math.min(evictionLowRatio, evictionHighRatio) * capacityBytes
+    this.#trimBytes = Math.max(0, evictionHighRatio - evictionLowRatio) * capacityBytes
     this.#sliceChunks = Math.max(1, Math.min(SLICE_CHUNKS_MAX, Math.floor(indexCapacityChunks * SLICE_RATIO)))
     this.#loop = new SupervisedLoop({
       name: 'eviction',
@@ -78,14 +82,17 @@ export class EvictionLoop {
 
   /** Told of pressure. Costs next to nothing below the high watermark. */
   wake(): void {
-    if (!this.#isTrimming && this.#cache.usageBytes >= this.#highBytes) this.#loop.wake()
+    if (!this.#isTrimming && this.#cache.usageBytes >= this.#cache.highBytes) this.#loop.wake()
   }
 
   #cycle(): void {
     this.#cells[this.#ticks] = this.#cells[this.#ticks]! + 1
-    if (this.#isTrimming || this.#cache.usageBytes < this.#highBytes) return
+    const { usageBytes, highBytes } = this.#cache
+    const isFull = this.#cache.takeDemand() || usageBytes >= highBytes
+    if (this.#isTrimming || !isFull) return
     this.#cells[this.#triggered] = this.#cells[this.#triggered]! + 1
     this.#isTrimming = true
+    this.#targetBytes = Math.min(usageBytes, highBytes) - this.#trimBytes
     this.#slice()
   }
 
@@ -95,8 +102,8 @@ export class EvictionLoop {
       return
     }
     try {
-      const evicted = this.#cache.evictTo(this.#lowBytes, this.#sliceChunks)
-      this.#isTrimming = evicted === this.#sliceChunks && this.#cache.usageBytes > this.#lowBytes
+      const evicted = this.#cache.evictTo(this.#targetBytes, this.#sliceChunks)
+      this.#isTrimming = evicted === this.#sliceChunks && this.#cache.usageBytes > this.#targetBytes
     } catch (error) {
       this.#isTrimming = false
       this.#onError('eviction', error)

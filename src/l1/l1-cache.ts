@@ -68,9 +68,9 @@ export interface L1Parts {
  * leaves next), residency.ts (how it leaves), reservations.ts and read-leases.ts, arena.ts (slots).
  */
 export class L1Cache {
+  readonly options: L1Options
   readonly spaces = new KeySpaces()
   readonly queries: ShardQueries
-  readonly #options: L1Options
   readonly #residency: Residency
   readonly #recorder: L1Recorder
   readonly #leases: Leases
@@ -80,12 +80,11 @@ export class L1Cache {
   readonly #tenants: CounterTable<L1TenantField>
   readonly #totals: CounterTable<L1Field>
   readonly #leasesExpired: number
-  readonly #highBytes: number
   readonly #onPressure: (() => void) | undefined
   readonly #due = new Uint32Array(EXPIRED_PER_SWEEP)
 
   constructor(options: L1Options, parts: L1Parts) {
-    this.#options = options
+    this.options = options
     this.#tenants = parts.tenants
     this.#totals = parts.totals
     this.#onPressure = parts.onPressure
@@ -100,7 +99,6 @@ export class L1Cache {
       move: parts.move,
       onEvicted: parts.onEvicted,
     })
-    this.#highBytes = options.evictionHighRatio * options.capacityBytes
     this.#leases = new Leases(options.leaseCapacity, options.leaseEntryCapacity)
     const scratch = new Uint32Array(options.leaseEntryCapacity)
     const quarantined = parts.totals.column('quarantinedBytes')
@@ -111,13 +109,14 @@ export class L1Cache {
     this.queries = new ShardQueries(this.#residency)
   }
 
-  get options(): L1Options {
-    return this.#options
-  }
-
   /** Bytes of resident, reserved, quarantined and removed-but-leased slots. */
   get usageBytes(): number {
     return this.#recorder.usageBytes
+  }
+
+  /** The high watermark: usage at which the eviction loop trims. */
+  get highBytes(): number {
+    return this.options.evictionHighRatio * this.#residency.arena.usableBytes
   }
 
   /** Leases that are open or await their fence. */
@@ -206,8 +205,7 @@ export class L1Cache {
     this.#recorder.tick()
     const expiry = this.#recorder.timeMs + ttlMs
     const lease = this.#reservations.reserve(space, rank, chain, from, to, owner, expiry, during, grants)
-    const isPressed = this.#reservations.evictedBytes > 0 || this.#recorder.usageBytes >= this.#highBytes
-    if (isPressed) this.#onPressure?.()
+    if (this.#reservations.evictedBytes > 0 || this.usageBytes >= this.highBytes) this.#onPressure?.()
     return lease
   }
 
@@ -319,6 +317,11 @@ export class L1Cache {
     const due = this.#leases.due(this.#recorder.timeMs, this.#due)
     for (let at = 0; at < due; at += 1) this.#expire(this.#due[at]!)
     return due
+  }
+
+  /** Whether a reservation had to evict since the last call. */
+  takeDemand(): boolean {
+    return this.#reservations.takeDemand()
   }
 
   /** Evicts by policy until usage is at most `targetBytes`, or `maxChunks` chunks left. @returns chunks evicted. */

@@ -54,6 +54,7 @@ export class Reservations {
   // The reservation at hand.
   #evictedBytes = 0
   #allowedBytes = 0
+  #hasEvicted = false
 
   /** @param scratch room for the entries of one lease; shared with the other parts of the cache. */
   constructor(
@@ -76,6 +77,13 @@ export class Reservations {
   /** Bytes that the last `reserve` evicted. */
   get evictedBytes(): number {
     return this.#evictedBytes
+  }
+
+  /** See `L1Cache.takeDemand`. */
+  takeDemand(): boolean {
+    const hasEvicted = this.#hasEvicted
+    this.#hasEvicted = false
+    return hasEvicted
   }
 
   /** See `L1Cache.reserve`. */
@@ -295,6 +303,7 @@ export class Reservations {
     const isFirst = this.#evictedBytes === 0
     if (!isFirst && this.#evictedBytes + bytes > this.#allowedBytes) return false
     this.#evictedBytes += this.#residency.evict(id)
+    this.#hasEvicted = true
     return true
   }
 

@@ -28,6 +28,13 @@ describe('an arena of one class', () => {
     expect([arena.usedBytes, arena.wasteBytes]).toEqual([4000, 96 + 100])
   })
 
+  it('can use all but the waste', () => {
+    const arena = new Arena({ capacityBytes: 4096 + 100, extentBytes: 4096 })
+    expect(arena.usableBytes).toBe(4096)
+    fill(arena, arena.classOf(1000))
+    expect(arena.usableBytes).toBe(4000)
+  })
+
   it('refuses a length over the capacity', () => {
     expect(new Arena({ capacityBytes: 4096, extentBytes: 0 }).classOf(4097)).toBe(CLASS_TOO_LONG)
   })
@@ -113,6 +120,18 @@ describe('an arena of two classes', () => {
     expect(arena.reclaim(large, () => {})).toBe(true)
     expect(arena.offsetOf(arena.allocate(large, 99))).toBe(arena.offsetOf(held[2]!))
     arena.verify()
+  })
+
+  it('keeps two spans of each free, or 2 %, so that windows can change hands', () => {
+    const arena = new Arena({ capacityBytes: 1_000_000, extentBytes: 1000 })
+    const small = arena.classOf(100)
+    const large = arena.classOf(2000)
+    arena.allocate(small, 0)
+    expect(arena.usableBytes).toBe(1_000_000)
+    arena.allocate(large, 1)
+    expect(arena.usableBytes).toBe(1_000_000 - 2 * (1000 + 2000))
+    arena.allocate(arena.classOf(20_000), 2)
+    expect(arena.usableBytes).toBe(980_000)
   })
 
   it('refuses to be changed from within a move', () => {

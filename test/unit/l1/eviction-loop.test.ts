@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import type { SpaceId } from '../../../src/core/ids.ts'
 import { EvictionLoop } from '../../../src/l1/eviction-loop.ts'
 import { SlotList } from '../../../src/l1/slot-list.ts'
 import { chainOf, makeL1, openSpace } from '../../support/l1.ts'
@@ -49,6 +50,27 @@ it('is woken by pressure before its interval', () => {
   loop.wake()
   clock.advance(0)
   expect(cache.usageBytes).toBe(80)
+})
+
+it('trims from a lower level when a reservation had to evict there', () => {
+  const { loop, fill, cache, clock, totals } = setUp({ extentBytes: 50 })
+  loop.start()
+  fill(1)
+  cache.lease(0 as SpaceId, chainOf([0]), 0, 1, 'read', 1, 1000) // keeps its extent
+  const large = openSpace(cache, { model: 'large', shardBytes: 50 })
+  const store = (name: number) => {
+    cache.commit(cache.reserve(large, 0, chainOf([name]), 0, 1, 1, 1000, 'store', new SlotList()))
+  }
+  store(1)
+  clock.advance(100)
+  expect(totals.get(0, 'loopTriggered')).toBe(0)
+  store(2)
+  expect(cache.usageBytes).toBe(51)
+  clock.advance(100)
+  expect(totals.get(0, 'loopTriggered')).toBe(1)
+  expect(cache.usageBytes).toBe(1)
+  clock.advance(100)
+  expect(totals.get(0, 'loopTriggered')).toBe(1)
 })
 
 it('yields the thread between small batches', () => {
