@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { CacheError } from '../core/errors.ts'
 import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
-import { CHUNK_ASKED, CHUNK_STORED } from '../events/catalogue.ts'
+import { CHUNK_ASKED, CHUNK_STORED, L0_L1_LOADED, L0_L1_STORED } from '../events/catalogue.ts'
 import { chunkTag, sampleValue } from '../events/chunk-tag.ts'
 import { ChunkRefs } from '../l1/chunk-refs.ts'
 import type { L1Cache } from '../l1/l1-cache.ts'
@@ -168,14 +168,15 @@ export class Engine {
    * The client has the bytes of chunks [from, to): counts them as loaded. Chunks whose lease has expired meanwhile
    * count as failed reads instead.
    *
+   * @param rank the rank whose shards it has; -1 = all.
    * @returns shards served.
    */
-  served(lookup: Lookup, from: number, to: number): number {
+  served(lookup: Lookup, from: number, to: number, rank = -1): number {
     const { l1To, loadedTo, residentLease, loadedLease, space } = lookup
     let shards = 0
-    if (from < l1To) shards += this.servedLease(space, -1, residentLease, from, Math.min(to, l1To))
+    if (from < l1To) shards += this.servedLease(space, rank, residentLease, from, Math.min(to, l1To))
     if (to > l1To && loadedTo > l1To) {
-      shards += this.servedLease(space, -1, loadedLease, Math.max(from, l1To), Math.min(to, loadedTo))
+      shards += this.servedLease(space, rank, loadedLease, Math.max(from, l1To), Math.min(to, loadedTo))
     }
     return shards
   }
@@ -223,6 +224,16 @@ export class Engine {
     this.#publishStored(space, committed)
     this.stores.enqueue(space, rank, committed)
     return shards
+  }
+
+  /** A client copied this much between its GPU and L1 by itself: busy from the offer of the slots to its commit. */
+  noteCopy(space: SpaceId, direction: 'store' | 'load', bytes: number, busySeconds: number): void {
+    const { tenant } = this.l1.spaces.spec(space)
+    const { copyTenants, bus } = this.cells
+    copyTenants.add(tenant, direction === 'store' ? 'storeBytes' : 'loadBytes', bytes)
+    copyTenants.add(tenant, direction === 'store' ? 'storeBusySeconds' : 'loadBusySeconds', busySeconds)
+    if (busySeconds === 0) return
+    bus.publish(direction === 'store' ? L0_L1_STORED : L0_L1_LOADED, tenant, this.#clock.nowMs(), bytes, busySeconds)
   }
 
   /** Removes chunks of the tiers named, of one model, one (model, salt), or all. Leased ones are freed later. */

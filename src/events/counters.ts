@@ -57,7 +57,7 @@ export const L0_TENANT_FIELDS = ['allocatedBlocks', 'reusedBlocks', 'evictedBloc
 /** One row. Owner: l0/. */
 export const L0_FIELDS = ['capacityBlocks', 'usedBlocks', 'freeBlocks'] as const
 
-/** One row a tenant. Owner: transfer/l0-l1-copier. Stores go down (L0 to L1), loads go up. */
+/** One row a tenant. Owner: transfer/l0-l1-copier, and engine/ for clients that copy by themselves. Stores go down (L0 to L1), loads go up. */
 export const COPY_TENANT_FIELDS = ['storeBytes', 'storeBusySeconds', 'loadBytes', 'loadBusySeconds'] as const
 
 /** One row an adapter. Owner: l2/adapter-set. */
