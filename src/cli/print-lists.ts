@@ -38,7 +38,7 @@ async function metrics(): Promise<PrintedList> {
 }
 
 async function options(): Promise<PrintedList> {
-  const { optionRows } = await import('../config/option-rows.ts')
+  const { fullHelp, optionRows } = await import('../config/option-rows.ts')
   const { serveTables } = await import('../config/load-config.ts')
   const json = optionRows(serveTables)
   return {
@@ -48,22 +48,29 @@ async function options(): Promise<PrintedList> {
       { title: 'default', wraps: true },
       { title: 'meaning', wraps: true },
     ],
-    rows: json.map((row) => [row.flag, row.key, row.default, withReason(row.help, row.unavailable)]),
+    rows: json.map((row) => [row.flag, row.key, row.default, fullHelp(row)]),
     terminalColumns: [0, 2, 3],
     json,
   }
 }
 
-function withReason(help: string, unavailable: string): string {
-  return unavailable === '' ? help : `${help} Not available in this version: ${unavailable}.`
-}
-
 async function errors(): Promise<PrintedList> {
-  const json = Object.entries(ERRORS).map(([code, { kind, retryable, help }]) => ({ code, kind, retryable, help }))
+  const { HTTP_ERRORS, STATUS_OF_KIND } = await import('../server/http/error-mapper.ts')
+  const json = [
+    ...Object.entries(ERRORS).map(([code, { kind, retryable, help }]) => {
+      return { code, kind, http_status: STATUS_OF_KIND[kind], retryable, help }
+    }),
+    ...Object.entries(HTTP_ERRORS).map(([code, { status, help }]) => {
+      return { code, kind: 'http', http_status: status, retryable: false, help }
+    }),
+  ]
+  const columns = ['code', 'kind', 'HTTP status', 'retry helps'].map((title) => ({ title }))
   return {
-    columns: [{ title: 'code' }, { title: 'kind' }, { title: 'retry helps' }, { title: 'meaning', wraps: true }],
-    rows: json.map(({ code, kind, retryable, help }) => [code, kind, retryable ? 'yes' : 'no', help]),
-    terminalColumns: [0, 1, 2, 3],
+    columns: [...columns, { title: 'meaning', wraps: true }],
+    rows: json.map(({ code, kind, http_status, retryable, help }) => {
+      return [code, kind, `${http_status}`, retryable ? 'yes' : 'no', help]
+    }),
+    terminalColumns: [0, 2, 3, 4],
     json,
   }
 }

@@ -13,8 +13,9 @@ const VERSION = packageVersion()
 
 /** `kvtier serve`: runs the engine until SIGINT or SIGTERM. */
 export async function run(call: CommandCall): Promise<ExitCode> {
-  const { options: config } = loadServeConfig(call)
+  const { options: config, warnings } = loadServeConfig(call)
   const logger = createLogger(config.general.logLevel)
+  for (const warning of warnings) logger.warn(warning)
   const bar = new ProgressBar(call.terminal, new SystemClock(), 'backing L1 with memory')
   const fatal = Promise.withResolvers<unknown>()
   const stop = Promise.withResolvers<{ name: string }>()

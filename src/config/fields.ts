@@ -42,8 +42,12 @@ export interface Field<T> {
   readonly isSwitch?: boolean
   /** The flag may be given more than once; `parse` gets an array. */
   readonly isRepeatable?: boolean
-  /** Named, documented, but refused: why. */
+  /** Named, documented, but not in this version: why. Refused, unless the value asks for nothing. */
   readonly unavailable?: string
+  /** With `unavailable`: whether a value asks for nothing, and is taken. */
+  readonly asksForNothing?: (value: T) => boolean
+  /** Taken, but without effect in this version: why. Whoever sets it is told. */
+  readonly ignored?: string
 }
 
 /** One field for each option of an owner: a missing or misspelt one does not compile. */
@@ -204,9 +208,18 @@ export function list(flag: string, fallback: readonly string[], help: string): F
   return { flag, type: 'list', help, default: fallback, parse, show: (words) => words.join(','), schema }
 }
 
-/** A field that is named and documented but refused when set, with the reason. */
-export function unavailable<T>(field: Field<T>, reason: string): Field<T> {
-  return { ...field, unavailable: reason }
+/** A field that is named and documented but refused when it asks for something, with the reason. */
+export function unavailable<T>(
+  field: Field<T>,
+  reason: string,
+  asksForNothing: (value: T) => boolean = () => false,
+): Field<T> {
+  return { ...field, unavailable: reason, asksForNothing }
+}
+
+/** A field that is taken and checked, but has no effect in this version: why. */
+export function ignored<T>(field: Field<T>, reason: string): Field<T> {
+  return { ...field, ignored: reason }
 }
 
 function asText(raw: unknown): string {

@@ -1,5 +1,5 @@
 import type { HttpOptions, PrometheusOptions } from '../server/options.ts'
-import { boolean, duration, type FieldTable, integer, list, port, text, unavailable } from './fields.ts'
+import { boolean, duration, type FieldTable, ignored, integer, list, port, text, unavailable } from './fields.ts'
 
 export const httpFields = {
   host: text('--http-host', '127.0.0.1', 'Address of the HTTP API. Wider than loopback needs a token first.'),
@@ -31,7 +31,7 @@ export const prometheusFields = {
   port: port('--prometheus-port', 9090, 'Port of GET /metrics; 0 picks a free one.'),
 } satisfies FieldTable<PrometheusOptions>
 
-/** Surfaces of later versions. Their names are taken and documented; setting one is refused. */
+/** Surfaces of later versions. Their names are taken and documented; setting one is refused, or has no effect. */
 export interface LaterOptions {
   readonly mpHost: string
   readonly mpPort: number
@@ -39,15 +39,19 @@ export interface LaterOptions {
   readonly observabilityEnabled: boolean
 }
 
-const NO_MP = 'the MP wire is not served yet'
+const NO_MP = 'the MP wire is not served in this version'
 const NO_OTLP = 'metrics are scraped, not pushed'
 
 export const laterFields = {
-  mpHost: unavailable(text('--mp-host', '127.0.0.1', 'Address of the MP wire.'), NO_MP),
-  mpPort: unavailable(port('--mp-port', 5555, 'Port of the MP wire.'), NO_MP),
+  mpHost: ignored(text('--mp-host', '127.0.0.1', 'Address of the MP wire.'), NO_MP),
+  mpPort: ignored(port('--mp-port', 5555, 'Port of the MP wire; 0 picks a free one.'), NO_MP),
   otlpEndpoint: unavailable(
     text('--otlp-endpoint', '', 'OTLP/HTTP endpoint that metrics and traces are pushed to.'),
     NO_OTLP,
   ),
-  observabilityEnabled: unavailable(boolean('--observability-enabled', false, 'Pushes metrics and traces.'), NO_OTLP),
+  observabilityEnabled: unavailable(
+    boolean('--observability-enabled', false, 'Pushes metrics and traces.'),
+    NO_OTLP,
+    (isEnabled) => !isEnabled,
+  ),
 } satisfies FieldTable<LaterOptions>

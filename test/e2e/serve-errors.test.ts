@@ -149,11 +149,18 @@ describe('serve refuses a wrong command line', () => {
 })
 
 it('serve prints one object on stdout under --json, and logs on stderr', async () => {
-  const engine = await home.start({ flags: ['--json', '--log-level', 'debug'] })
+  const engine = await home.start({ flags: ['--json', '--mp-port', '0', '--observability-enabled=false'] })
   expect(await engine.stop()).toBe(0)
   expect(JSON.parse(engine.stdout)).toMatchObject({ ...engine.addresses, simulated: expect.any(Array) })
   expect(engine.stdout.trim().split('\n')).toHaveLength(1)
-  expect(engine.stderr).toContain('adapter state')
+  const [log, stopping] = [engine.stderr.trimEnd().split('\n'), 'kvtier: SIGTERM, stopping']
+  const messages = log.map((line) => (line === stopping ? line : JSON.parse(line).msg))
+  expect(messages).toEqual([
+    'the MP wire is not served in this version; --mp-port has no effect',
+    'adapter state',
+    stopping,
+    'adapter state',
+  ])
   expectNothingLeft()
 })
 

@@ -156,6 +156,18 @@ describe('flags', () => {
   })
 })
 
+it('takes options of later versions that ask for nothing, and tells of those without effect', () => {
+  const { warnings, options } = load(['--mp-host', '127.0.0.1', '--observability-enabled=false'], {
+    KVTIER_MP_PORT: '0',
+  })
+  expect(options.later).toMatchObject({ mpPort: 0, observabilityEnabled: false })
+  expect(warnings).toEqual([
+    'the MP wire is not served in this version; --mp-host has no effect',
+    'the MP wire is not served in this version; KVTIER_MP_PORT has no effect',
+  ])
+  expect(load([]).warnings).toEqual([])
+})
+
 const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
   [['--l1-sise', '1GiB'], '--l1-sise', 'did you mean --l1-size?'],
   [['--nonsense-of-a-flag', '1'], '--nonsense-of-a-flag', 'is not an option'],
@@ -181,7 +193,7 @@ const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
   [['--lease-ttl', '1ms'], '--lease-ttl', 'from 100ms to 1h'],
   [['--chunk-tokens', '0'], '--chunk-tokens', 'from 1 to 65536'],
   [['--transfer-load-budget', '100GiB'], '--transfer-load-budget', 'larger than --l1-size'],
-  [['--mp-port', '5555'], '--mp-port', 'not available in this version'],
+  [['--mp-port', '-1'], '--mp-port', 'from 0 to 65535'],
   [['--otlp-endpoint', 'http://localhost:4318'], '--otlp-endpoint', 'not available in this version'],
   [['--observability-enabled'], '--observability-enabled', 'not available in this version'],
   [['--config', 'missing.yaml'], '--config', 'ENOENT'],
