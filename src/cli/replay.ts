@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs'
 import { MessageChannel } from 'node:worker_threads'
+import { ReplayMetrics } from '../app/replay-metrics.ts'
 import { ManualClock, SystemClock } from '../core/clock.ts'
 import { ChunkChecker } from '../replay/chunk-checker.ts'
 import { ClientPath } from '../replay/client-path.ts'
@@ -12,7 +13,6 @@ import { VirtualServer } from '../replay/virtual-server.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { openReplayEngine, type ReplayEngine } from './replay-engine.ts'
-import { ReplayMetrics } from './replay-metrics.ts'
 import { type ReplaySettings, readReplaySettings } from './replay-settings.ts'
 import { printSweep } from './replay-sweep.ts'
 import { onStopSignal } from './stop-signal.ts'
@@ -32,17 +32,17 @@ async function replay(call: CommandCall, settings: ReplaySettings): Promise<Repl
   const wall = new SystemClock()
   const clock = settings.speed === 0 ? new ManualClock() : wall
   const errors = new Set<string>()
-  const engine = await openReplayEngine(settings, {
-    clock,
-    onError: (where, error) => {
-      const text = `${where}: ${error instanceof Error ? error.message : error}`
-      if (!errors.has(text)) call.terminal.log(`kvtier: ${text}`)
-      errors.add(text)
-    },
-  })
-  const metrics = new ReplayMetrics(engine.cells, clock instanceof ManualClock ? clock : null, call.terminal)
+  const onError = (where: string, error: unknown): void => {
+    const text = `${where}: ${error instanceof Error ? error.message : error}`
+    if (!errors.has(text)) call.terminal.log(`kvtier: ${text}`)
+    errors.add(text)
+  }
+  const engine = await openReplayEngine(settings, { clock, onError })
+  const metrics = new ReplayMetrics(engine.cells, clock instanceof ManualClock ? clock : null, onError)
   try {
-    if (settings.prometheusPort >= 0) await metrics.serve(settings.prometheusPort)
+    if (settings.prometheusPort >= 0) {
+      call.terminal.log(`metrics at http://${await metrics.serve(settings.prometheusPort)}/metrics`)
+    }
     const pace = paceOf(settings, clock, wall, engine)
     return await drive(call, settings, { engine, pace, wall, metrics })
   } finally {
