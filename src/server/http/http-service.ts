@@ -85,10 +85,15 @@ export class HttpService {
   async listen(): Promise<string> {
     const { host, port } = this.#options
     this.#gate.checkBind()
+    const { log } = this.api
+    const { level } = log
+    log.level = 'silent' // fastify tells its addresses; the start of the engine does so in its own words
     try {
       await this.api.listen({ host, port })
     } catch (error) {
       throw bindError('http', host, port, error)
+    } finally {
+      log.level = level
     }
     const address = this.api.server.address()
     const used = typeof address === 'object' && address !== null ? address : { address: host, port, family: 'IPv4' }
