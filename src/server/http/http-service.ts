@@ -68,8 +68,13 @@ export class HttpService {
     const api = createApi(parts)
     const routes: RouteRow[] = []
     api.addHook('onRoute', (route) => addRows(routes, route))
+    let isClosing = false
+    api.addHook('preClose', async () => {
+      isClosing = true
+    })
     api.addHook('onRequest', async (request, reply) => {
       reply.header('x-request-id', request.id)
+      if (isClosing) throw new CacheError('SHUTTING_DOWN', 'the engine is stopping; try again later')
       gate.check(request, reply)
     })
     api.addHook('preValidation', readQueryNumbers)
@@ -116,6 +121,7 @@ function createApi({ options, logger, newId }: HttpServiceParts): Api {
     requestTimeout: options.requestTimeoutMs,
     connectionTimeout: options.requestTimeoutMs,
     forceCloseConnections: 'idle',
+    return503OnClosing: false, // answered in our own error shape
     routerOptions: { maxParamLength: 256 },
     // A request without a Host is refused in our own error shape, by the host check.
     http: { requireHostHeader: false },
@@ -187,7 +193,9 @@ function pathMatches(pattern: string, path: string): boolean {
 
 function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const { status, body, isRetryable } = mapError(error, request.id)
-  if (status >= 500) request.log.error({ err: error, route: request.routeOptions?.url }, 'failed')
+  if (status >= 500 && body.error.code !== 'SHUTTING_DOWN') {
+    request.log.error({ err: error, route: request.routeOptions?.url }, 'failed')
+  }
   if (isRetryable) reply.header('retry-after', '1')
   // What is left of a body that was refused is not worth reading.
   if (status === 413 || status === 415) reply.header('connection', 'close')

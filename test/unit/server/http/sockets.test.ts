@@ -154,6 +154,28 @@ describe('what is no request', () => {
   })
 })
 
+it('a stopping server finishes what is under way, and refuses the rest in its one error shape', async () => {
+  const head = `PUT ${URL_PATH}?model=m&parent=root HTTP/1.1\r\nhost: localhost\r\n`
+  const type = `content-type: application/octet-stream\r\ncontent-length: ${SHARD_BYTES}\r\n\r\n`
+  const socket = await raw(head + type, 'x'.repeat(1000))
+  await until(() => harness.engine.leases.size === 1)
+  const answers = answerOf(socket)
+  const closed = harness.service.close()
+  socket.write('x'.repeat(SHARD_BYTES - 1000))
+  socket.write('GET /status HTTP/1.1\r\nhost: localhost\r\nx-request-id: late\r\n\r\n')
+  const [stored, refused] = (await answers).split(/(?<=\})(?=HTTP)/)
+  expect(stored).toMatch(/^HTTP\/1\.1 201 /)
+  expect(refused).toMatch(/^HTTP\/1\.1 503 /)
+  expect(refused).toContain('retry-after: 1')
+  expect(JSON.parse(refused!.split('\r\n\r\n')[1]!).error).toEqual({
+    code: 'SHUTTING_DOWN',
+    message: 'the engine is stopping; try again later',
+    requestId: 'late',
+  })
+  await closed
+  expect(harness.logLines.filter((line) => JSON.parse(line).level >= 40)).toEqual([])
+})
+
 describe('binding', () => {
   it('says in one line that the port is taken', async () => {
     const other = await HttpHarness.start({ port })
