@@ -1,13 +1,12 @@
-import { existsSync } from 'node:fs'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { loadMooncakeTrace } from '../../src/replay/mooncake-trace.ts'
 import { type PrefixTrace, prefixTraceOf } from '../../src/replay/prefix-nodes.ts'
 import { referenceLru } from '../../src/replay/reference-lru.ts'
 import type { TraceBatch } from '../../src/replay/trace-batch.ts'
+import { CONVERSATION_TRACE, withConversationTrace } from '../support/public-trace.ts'
 import { replayOnL1 } from '../support/replay-run.ts'
 import { chats, deepChain, scans, tenants } from '../support/trace-shapes.ts'
 
-const MOONCAKE = '../shared/data/traces/mooncake_conversation_trace.jsonl'
 /** Half a point. */
 const TOLERANCE = 0.005
 
@@ -40,11 +39,11 @@ describe('the engine with its default options hits what exact leaf-first LRU hit
   })
 })
 
-describe.skipIf(!existsSync(MOONCAKE))('the engine on the Mooncake conversation trace, where it is there', () => {
+describe('the engine on the Mooncake conversation trace', withConversationTrace, () => {
   let batch: TraceBatch
   let trace: PrefixTrace
   beforeAll(async () => {
-    batch = await loadMooncakeTrace(MOONCAKE, { partialBlocks: 'count' })
+    batch = await loadMooncakeTrace(CONVERSATION_TRACE, { partialBlocks: 'count' })
     trace = prefixTraceOf(batch)
   })
 

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { ManualClock } from '../../src/core/clock.ts'
 import type { MetricCells } from '../../src/metrics/cells.ts'
@@ -8,10 +7,10 @@ import { loadMooncakeTrace } from '../../src/replay/mooncake-trace.ts'
 import { prefixTraceOf } from '../../src/replay/prefix-nodes.ts'
 import { referenceLru } from '../../src/replay/reference-lru.ts'
 import type { TraceBatch } from '../../src/replay/trace-batch.ts'
+import { CONVERSATION_TRACE, withConversationTrace } from '../support/public-trace.ts'
 import { replayOnL1 } from '../support/replay-run.ts'
 import { chats, deepChain, scans, tenants } from '../support/trace-shapes.ts'
 
-const MOONCAKE = '../shared/data/traces/mooncake_conversation_trace.jsonl'
 /** One point. */
 const TOLERANCE = 0.01
 const EVENTS_MAX = 2 ** 16
@@ -58,8 +57,8 @@ describe('l1_would_hit_ratio is what exact LRU of that size hits, within a point
     expect(distances.dropped).toBeGreaterThan(0)
   })
 
-  it.skipIf(!existsSync(MOONCAKE))('on the Mooncake conversation trace, where it is there', async () => {
-    const batch = await loadMooncakeTrace(MOONCAKE, { partialBlocks: 'count' })
+  it('on the Mooncake conversation trace', withConversationTrace, async () => {
+    const batch = await loadMooncakeTrace(CONVERSATION_TRACE, { partialBlocks: 'count' })
     await expectTrue(batch, 18_279)
     await expectTrue(batch, 9_139)
   })
