@@ -63,6 +63,10 @@ class Payload {
     this.#frames = frames
   }
 
+  get isEmpty(): boolean {
+    return this.#frames.length === 0
+  }
+
   /** Every frame that was read was right. Frames behind those that were read are of a newer client: ignored. */
   get isGood(): boolean {
     return this.#isGood
@@ -92,6 +96,8 @@ const DECODERS: { readonly [Op in ServedOp]: (payload: Payload) => Request | nul
   noop: () => ({ op: 'noop' }),
   clear: () => ({ op: 'clear' }),
   ping: (payload) => {
+    // Clients before 0.5.0 send no payload.
+    if (payload.isEmpty) return { op: 'ping', instanceId: null }
     const instanceId = payload.read((reader) => (reader.takeNil() ? null : reader.bigint()))
     return payload.request({ op: 'ping', instanceId })
   },

@@ -41,8 +41,8 @@ function generation(clients: string, reportsOtherOps: boolean, ids: Partial<Reco
   return { clients, reportsOtherOps, ids: new Map(pairs) } satisfies Generation
 }
 
-/** The numbering of today, which is frozen. `get_experimental` was 40 for one release. */
-export const CURRENT_GENERATION: Generation = generation('0.5.4 and later', true, {
+/** The numbering of today, which is frozen. `get_experimental` was 40 in 0.5.3 and 0.5.4. */
+export const CURRENT_GENERATION: Generation = generation('0.5.3 and later', true, {
   register_kv_cache: [1],
   register_q_cache: [3],
   store_q: [5],
@@ -68,7 +68,7 @@ export const CURRENT_GENERATION: Generation = generation('0.5.4 and later', true
 })
 
 const EARLIER_GENERATIONS: readonly Generation[] = [
-  generation('0.5.0 to 0.5.3', false, {
+  generation('0.5.0 to 0.5.2', false, {
     register_kv_cache: [1],
     store: [3],
     retrieve: [4],
@@ -89,7 +89,7 @@ const EARLIER_GENERATIONS: readonly Generation[] = [
     report_block_allocation: [20],
     noop: [21],
   }),
-  generation('0.4.6 and 0.4.7', false, {
+  generation('0.4.7', false, {
     register_kv_cache: [1],
     store: [3],
     retrieve: [4],
@@ -109,7 +109,22 @@ const EARLIER_GENERATIONS: readonly Generation[] = [
     report_block_allocation: [19],
     noop: [20],
   }),
-  // The two below know no engine-driven path: they are answered until they register, which is refused.
+  // Those below cannot be told a segment: 0.4.6 wants no answer to its registration and sends the bytes pickled, the
+  // others know no engine-driven path. They are answered until they register, which is refused.
+  generation('0.4.6', false, {
+    register_kv_cache: [1, 10],
+    store: [3],
+    retrieve: [4],
+    lookup: [5],
+    query_prefetch_status: [6],
+    free_lookup_locks: [8],
+    end_session: [9],
+    clear: [15],
+    get_chunk_size: [16],
+    ping: [17],
+    report_block_allocation: [18],
+    noop: [19],
+  }),
   generation('0.4.3 to 0.4.5', false, {
     register_kv_cache: [1],
     store: [3],
@@ -124,7 +139,8 @@ const EARLIER_GENERATIONS: readonly Generation[] = [
     report_block_allocation: [13],
     noop: [14],
   }),
-  generation('0.4.0 to 0.4.2', false, {
+  // 11 is noop in 0.4.1, which has no ping.
+  generation('0.4.1 and 0.4.2', false, {
     register_kv_cache: [1],
     store: [3],
     retrieve: [4],
@@ -134,9 +150,20 @@ const EARLIER_GENERATIONS: readonly Generation[] = [
     end_session: [8],
     clear: [9],
     get_chunk_size: [10],
-    noop: [11],
+    ping: [11],
+    noop: [12],
   }),
-  generation('0.3', false, {
+  generation('0.3.14 and 0.3.15', false, {
+    register_kv_cache: [1],
+    store: [3],
+    retrieve: [4],
+    lookup: [5],
+    end_session: [6],
+    clear: [7],
+    get_chunk_size: [8],
+    noop: [9],
+  }),
+  generation('up to 0.3.13', false, {
     register_kv_cache: [1],
     store: [3],
     retrieve: [4],

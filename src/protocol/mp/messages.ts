@@ -58,7 +58,14 @@ export type Request =
       readonly records: number
     }
 
-export type RequestOf<Op extends ServedOp> = Extract<Request, { readonly op: Op }>
+/** The request of one operation. */
+export type RequestOf<Op extends ServedOp> = Request extends infer One
+  ? One extends { readonly op: infer Ops }
+    ? Op extends Ops
+      ? Omit<One, 'op'> & { readonly op: Op }
+      : never
+    : never
+  : never
 
 /** What every answer carries back, byte for byte as it came. */
 export interface Envelope {
@@ -92,7 +99,8 @@ export interface WireSlot {
 
 /** Bounds of one message. A frame's length is bounded by the socket. */
 export const LIMITS = {
-  frames: 8,
+  /** The longest message of a client, of an operation that is not served, has 9; a newer client may send more. */
+  frames: 16,
   nameBytes: 1024,
   requestIdBytes: 1024,
   saltBytes: 512,
