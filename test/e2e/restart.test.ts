@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { ErrorBody } from '../../src/server/http/error-mapper.ts'
 import { EngineHome, type EngineProcess, runCommand } from '../support/engine-process.ts'
 import { parseExposition, seriesValue } from '../support/exposition-parser.ts'
 import { HttpClient, promptOf, shardOf } from '../support/http-client.ts'
@@ -151,5 +152,32 @@ describe('an engine stopped in order', () => {
       'ACTIVITY_ACTION_ENGINE_START',
     ])
     expect(await again.stop('SIGINT')).toBe(0)
+  })
+
+  it('in the middle of a load ends at once, and has kept every chunk that it said it stored', async () => {
+    const engine = await home.start({ flags: FLAGS })
+    const client = new HttpClient(engine)
+    await client.register(MODEL, SHARD_BYTES)
+    const stored: string[] = []
+    const refusals: unknown[] = []
+    const connection = async (first: number) => {
+      for (let number = first; ; number += CONNECTIONS) {
+        const { hashes } = await client.lookup(MODEL, promptNumber(number))
+        for (const [index, hash] of hashes.entries()) {
+          const query = { model: MODEL, parent: hashes[index - 1] ?? 'root' }
+          const { status, body } = await client.put(hash, query, shardOf(hash, SHARD_BYTES))
+          if (status === 201) stored.push(hash)
+          else refusals.push(body)
+        }
+      }
+    }
+    const ends = Promise.allSettled(Array.from({ length: CONNECTIONS }, (_, first) => connection(first)))
+    await until('a load', () => (stored.length > 30 ? true : undefined))
+    expect(await engine.stop()).toBe(0)
+    await ends
+    const onDisk = new Set(objectFiles(home.dataDir).map((path) => basename(path)))
+    expect(stored.filter((hash) => !onDisk.has(hash))).toEqual([])
+    expect(refusals.filter((body) => (body as ErrorBody).error.code !== 'SHUTTING_DOWN')).toEqual([])
+    expect(engine.stderr).toBe('kvtier: SIGTERM, stopping\n')
   })
 })

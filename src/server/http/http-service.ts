@@ -31,6 +31,8 @@ export interface HttpServiceParts extends ApiParts {
 
 /** How long a stopping server waits for requests under way. */
 const CLOSE_GRACE_MS = 3000
+/** How soon a stopping server lets go of a connection whose last answer has gone out. */
+const CLOSE_IDLE_MS = 20
 
 /** One route as it was registered. */
 export interface RouteRow {
@@ -77,6 +79,9 @@ export class HttpService {
       if (isClosing) throw new CacheError('SHUTTING_DOWN', 'the engine is stopping; try again later')
       gate.check(request, reply)
     })
+    api.addHook('onSend', async (_request, reply) => {
+      if (isClosing) reply.header('connection', 'close')
+    })
     api.addHook('preValidation', readQueryNumbers)
     api.addHook('onResponse', async (request, reply) => logResponse(request, reply))
     api.setErrorHandler((error, request, reply) => sendError(error, request, reply))
@@ -107,9 +112,16 @@ export class HttpService {
 
   /** Answers what is under way, takes nothing new, and cuts off what is still open after the grace time. */
   async close(): Promise<void> {
-    const timer = this.#clock.schedule(CLOSE_GRACE_MS, () => this.api.server.closeAllConnections())
+    const { server } = this.api
+    const letGo = (): void => {
+      server.closeIdleConnections() // a client that keeps its connection would hold the stop
+      idle = this.#clock.schedule(CLOSE_IDLE_MS, letGo)
+    }
+    let idle = this.#clock.schedule(CLOSE_IDLE_MS, letGo)
+    const grace = this.#clock.schedule(CLOSE_GRACE_MS, () => server.closeAllConnections())
     await this.api.close()
-    timer.cancel()
+    grace.cancel()
+    idle.cancel()
   }
 }
 

@@ -154,26 +154,59 @@ describe('what is no request', () => {
   })
 })
 
-it('a stopping server finishes what is under way, and refuses the rest in its one error shape', async () => {
-  const head = `PUT ${URL_PATH}?model=m&parent=root HTTP/1.1\r\nhost: localhost\r\n`
-  const type = `content-type: application/octet-stream\r\ncontent-length: ${SHARD_BYTES}\r\n\r\n`
-  const socket = await raw(head + type, 'x'.repeat(1000))
-  await until(() => harness.engine.leases.size === 1)
-  const answers = answerOf(socket)
-  const closed = harness.service.close()
-  socket.write('x'.repeat(SHARD_BYTES - 1000))
-  socket.write('GET /status HTTP/1.1\r\nhost: localhost\r\nx-request-id: late\r\n\r\n')
-  const [stored, refused] = (await answers).split(/(?<=\})(?=HTTP)/)
-  expect(stored).toMatch(/^HTTP\/1\.1 201 /)
-  expect(refused).toMatch(/^HTTP\/1\.1 503 /)
-  expect(refused).toContain('retry-after: 1')
-  expect(JSON.parse(refused!.split('\r\n\r\n')[1]!).error).toEqual({
-    code: 'SHUTTING_DOWN',
-    message: 'the engine is stopping; try again later',
-    requestId: 'late',
+describe('a stopping server', () => {
+  it('finishes what is under way, and ends its connection', async () => {
+    const head = `PUT ${URL_PATH}?model=m&parent=root HTTP/1.1\r\nhost: localhost\r\n`
+    const type = `content-type: application/octet-stream\r\ncontent-length: ${SHARD_BYTES}\r\n\r\n`
+    const socket = await raw(head + type, 'x'.repeat(1000))
+    await until(() => harness.engine.leases.size === 1)
+    const closed = harness.service.close()
+    socket.write('x'.repeat(SHARD_BYTES - 1000))
+    const answer = await answerOf(socket)
+    expect(answer).toMatch(/^HTTP\/1\.1 201 /)
+    expect(answer).toMatch(/^connection: close$/im)
+    await closed
   })
-  await closed
-  expect(harness.logLines.filter((line) => JSON.parse(line).level >= 40)).toEqual([])
+
+  it('refuses what comes late in the one error shape, and does not log it as a failure', async () => {
+    const socket = await raw('GET /status HTTP/1.1\r\nhost: localhost\r\n')
+    await until(() => socket.bytesWritten > 0)
+    const other = await raw('GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n')
+    await answerOf(other) // the first bytes have arrived too by now
+    const closed = harness.service.close()
+    socket.write('x-request-id: late\r\n\r\n')
+    const [head, body] = (await answerOf(socket)).split('\r\n\r\n')
+    expect(head).toMatch(/^HTTP\/1\.1 503 /)
+    expect(head).toContain('retry-after: 1')
+    expect(JSON.parse(body!).error).toEqual({
+      code: 'SHUTTING_DOWN',
+      message: 'the engine is stopping; try again later',
+      requestId: 'late',
+    })
+    await closed
+    expect(harness.logLines.filter((line) => JSON.parse(line).level >= 40)).toEqual([])
+  })
+
+  it('lets go of a client that has its answer and keeps its connection', async () => {
+    await store()
+    const socket = await raw(`GET ${URL_PATH}?model=m HTTP/1.1\r\nhost: localhost\r\n\r\n`)
+    let receivedBytes = 0
+    socket.on('data', (piece: Buffer) => {
+      receivedBytes += piece.length
+    })
+    await until(() => receivedBytes > 0) // the head of the answer is out: it promises to keep the connection
+    const closed = harness.service.close()
+    await until(() => receivedBytes > SHARD_BYTES)
+    let isOver = false
+    void closed.then(() => {
+      isOver = true
+    })
+    for (let waitedMs = 0; !isOver && waitedMs < 1000; waitedMs += 20) {
+      harness.clock.advance(20)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    expect(isOver).toBe(true)
+  })
 })
 
 describe('binding', () => {
