@@ -20,3 +20,18 @@ export interface PrometheusOptions {
   /** 0 = a free one. */
   readonly port: number
 }
+
+/** Where the MP wire listens, and its limits. */
+export interface MpOptions {
+  readonly host: string
+  /** 0 = a free one. */
+  readonly port: number
+  /** Peers at most, and workers at most. */
+  readonly clientsMax: number
+  /** Silence after which a worker that sent heartbeats is taken for dead. */
+  readonly silentMs: number
+  /** The same for one that never sent any. */
+  readonly graceMs: number
+  /** Whether a client may clear everything. */
+  readonly allowClear: boolean
+}

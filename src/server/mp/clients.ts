@@ -1,0 +1,144 @@
+import type { Clock } from '../../core/clock.ts'
+import type { Lookup } from '../../engine/lookup.ts'
+import type { Generation } from '../../protocol/mp/generations.ts'
+import type { MpSession } from './mp-sessions.ts'
+
+/** Requests at most whose lookups one client may have open; the oldest is forgotten for a new one. */
+const REQUESTS_MAX = 16_384
+/** Waits at most for one lookup. */
+const WAITS_MAX = 8
+
+/** What a scheduler asked for under one request id. Its answer is given out once; the job stays until the request ends. */
+export class LookupJob {
+  session: MpSession | null = null
+  isConsumed = false
+  #lookup: Lookup | null = null
+  #isDone = false
+  #waiting: (() => void)[] = []
+
+  get isDone(): boolean {
+    return this.#isDone
+  }
+
+  /** The lookup whose answer this is; null when nothing could be asked. */
+  get lookup(): Lookup | null {
+    return this.#lookup
+  }
+
+  /** Idempotent. */
+  finish(lookup: Lookup | null): void {
+    if (this.#isDone) return
+    this.#isDone = true
+    this.#lookup = lookup
+    for (const wake of this.#waiting.splice(0)) wake()
+  }
+
+  /** Runs `then` once the job is done or the time is up. */
+  wait(timeoutMs: number, clock: Clock, then: () => void): void {
+    if (this.#isDone || timeoutMs <= 0 || this.#waiting.length >= WAITS_MAX) {
+      then()
+      return
+    }
+    const wake = () => {
+      timer.cancel()
+      then()
+    }
+    const timer = clock.schedule(timeoutMs, () => {
+      this.#waiting = this.#waiting.filter((one) => one !== wake)
+      then()
+    })
+    this.#waiting.push(wake)
+  }
+}
+
+/** One peer of the socket: a scheduler, a worker or a prober. */
+export class Client {
+  readonly identity: Uint8Array
+  /** Its numbering of operations, once known. */
+  generation: Generation | null = null
+  lastSeenMs: number
+  hasPinged = false
+  /** It was told how to reach the path that is served. */
+  wasWarned = false
+  /** Operations of its that must stay in order wait for this. */
+  tail: Promise<void> | null = null
+  queued = 0
+  readonly #requests = new Map<string, LookupJob>()
+
+  constructor(identity: Uint8Array, nowMs: number) {
+    this.identity = identity
+    this.lastSeenMs = nowMs
+  }
+
+  job(requestId: string): LookupJob | undefined {
+    return this.#requests.get(requestId)
+  }
+
+  startJob(requestId: string): LookupJob {
+    this.#requests.get(requestId)?.finish(null)
+    this.#requests.delete(requestId)
+    if (this.#requests.size >= REQUESTS_MAX) {
+      const [oldest, forgotten] = this.#requests.entries().next().value!
+      forgotten.finish(null)
+      this.#requests.delete(oldest)
+    }
+    const job = new LookupJob()
+    this.#requests.set(requestId, job)
+    return job
+  }
+
+  endJob(requestId: string): LookupJob | undefined {
+    const job = this.#requests.get(requestId)
+    this.#requests.delete(requestId)
+    job?.finish(null)
+    return job
+  }
+
+  endJobs(): readonly LookupJob[] {
+    const jobs = [...this.#requests.values()]
+    this.#requests.clear()
+    for (const job of jobs) job.finish(null)
+    return jobs
+  }
+}
+
+/** The peers by identity, bounded: the one heard of longest ago makes room. */
+export class ClientTable {
+  readonly #limit: number
+  readonly #onGone: (client: Client) => void
+  readonly #clients = new Map<string, Client>()
+
+  /** @param onGone told of a client that leaves the table. */
+  constructor(limit: number, onGone: (client: Client) => void) {
+    this.#limit = limit
+    this.#onGone = onGone
+  }
+
+  get count(): number {
+    return this.#clients.size
+  }
+
+  /** The client, heard of just now; made at the first call. */
+  heard(identity: Uint8Array, nowMs: number): Client {
+    const key = Buffer.from(identity.buffer, identity.byteOffset, identity.byteLength).toString('latin1')
+    const client = this.#clients.get(key) ?? new Client(identity.slice(), nowMs)
+    this.#clients.delete(key)
+    this.#clients.set(key, client)
+    client.lastSeenMs = nowMs
+    if (this.#clients.size > this.#limit) this.#remove(this.#clients.keys().next().value!)
+    return client
+  }
+
+  /** Forgets who was silent for longer than `silentMs`, or `graceMs` when it never sent a heartbeat. */
+  sweep(nowMs: number, silentMs: number, graceMs: number): void {
+    for (const [key, client] of this.#clients) {
+      if (nowMs - client.lastSeenMs > (client.hasPinged ? silentMs : graceMs)) this.#remove(key)
+    }
+  }
+
+  #remove(key: string): void {
+    const client = this.#clients.get(key)!
+    this.#clients.delete(key)
+    this.#onGone(client)
+  }
+}

@@ -1,0 +1,277 @@
+import { CacheError } from '../../core/errors.ts'
+import { decodeIncoming, decodeOp } from '../../protocol/mp/codec.ts'
+import { CURRENT_GENERATION, type Generation, generationOfFirst, type ServedOp } from '../../protocol/mp/generations.ts'
+import type { Envelope, Incoming, Request, RequestOf } from '../../protocol/mp/messages.ts'
+import {
+  FALSE,
+  intReply,
+  NONE,
+  NOT_RETRIEVABLE,
+  NOTHING_TO_STORE,
+  type ReplyPayload,
+  textReply,
+  textsReply,
+} from '../../protocol/mp/replies.ts'
+import { type Client, ClientTable } from './clients.ts'
+import { LookupHandlers } from './lookup-handlers.ts'
+import { type MpParts, REFUSED, type Reply } from './parts.ts'
+import { TransferHandlers } from './transfer-handlers.ts'
+import { WorkerHandlers } from './worker-handlers.ts'
+
+export interface DispatcherOptions {
+  /** Peers at most. */
+  readonly clients: number
+  /** Silence after which a worker or client is taken for dead; the second when it never sent a heartbeat. */
+  readonly silentMs: number
+  readonly graceMs: number
+  /** Whether `clear` is obeyed. */
+  readonly allowsClear: boolean
+}
+
+/** Sends one answer: identity, uid, op, and a payload frame or none. */
+export type Send = (frames: Uint8Array[]) => void
+
+const QUEUED_MAX = 1024
+const EXPERIMENTAL = textsReply([])
+const OK = textReply('OK')
+const WRONG_PATH = 'refused: set lmcache.mp.mp_transfer_mode to engine_driven'
+const WRONG_LAYOUT = 'refused: the log of the kvtier engine says why'
+
+/** The "no" of each operation: what a client understands and lives with. */
+const NO: { readonly [Op in ServedOp]: Reply } = {
+  lookup: NONE,
+  query_prefetch_status: intReply(0),
+  wait_prefetch_status: intReply(0),
+  free_lookup_locks: NONE,
+  end_session: NONE,
+  register_kv_cache_engine_driven_context: REFUSED,
+  unregister_kv_cache_engine_driven_context: NONE,
+  prepare_store: NOTHING_TO_STORE,
+  commit_store: FALSE,
+  prepare_retrieve: NOT_RETRIEVABLE,
+  commit_retrieve: FALSE,
+  clear: NONE,
+  get_chunk_size: REFUSED,
+  ping: FALSE,
+  report_block_allocation: NONE,
+  noop: OK,
+  get_experimental: EXPERIMENTAL,
+}
+
+/** Operations of one client that are done in the order they came: each waits for the one before. */
+const ORDERED = new Set<string>([
+  'register_kv_cache_engine_driven_context',
+  'unregister_kv_cache_engine_driven_context',
+  'prepare_store',
+  'commit_store',
+  'prepare_retrieve',
+  'commit_retrieve',
+] satisfies ServedOp[])
+
+/**
+ * From a message to its handler, and from the handler's answer to a message. Every request that can be answered is
+ * answered, at once or later: a client waits for minutes otherwise. Nothing a peer sends makes it throw.
+ *
+ * The wire has no errors. A refusal is told to clients that check which operation an answer is for, by naming another
+ * one: they raise an error that shows the name. To older ones nothing is said; they give up after their timeout.
+ */
+export class Dispatcher {
+  readonly #parts: MpParts
+  readonly #options: DispatcherOptions
+  readonly #send: Send
+  readonly #onError: (error: unknown) => void
+  readonly #clients: ClientTable
+  readonly #lookups: LookupHandlers
+  readonly #transfers: TransferHandlers
+  readonly #workers: WorkerHandlers
+  readonly #chunkSize: ReplyPayload
+
+  /** @param onError told of bugs. */
+  constructor(options: DispatcherOptions, parts: MpParts, send: Send, onError: (error: unknown) => void) {
+    this.#parts = parts
+    this.#options = options
+    this.#send = send
+    this.#onError = onError
+    this.#lookups = new LookupHandlers(parts)
+    this.#transfers = new TransferHandlers(parts)
+    this.#workers = new WorkerHandlers(parts)
+    this.#clients = new ClientTable(options.clients, (client) => this.#lookups.clientGone(client))
+    this.#chunkSize = intReply(parts.engine.options.chunkTokens)
+  }
+
+  get clientCount(): number {
+    return this.#clients.count
+  }
+
+  /** One message, identity first. */
+  receive([identity, ...frames]: readonly Uint8Array[]): void {
+    const { counts, clock } = this.#parts
+    if (identity === undefined) return
+    counts.requests += 1
+    const client = this.#clients.heard(identity, clock.nowMs())
+    const incoming = decodeIncoming(frames, generationFor(client, frames))
+    switch (incoming.kind) {
+      case 'request':
+        this.#perform(client, incoming.envelope, incoming.request)
+        break
+      case 'foreign':
+        this.#refuseForeign(client, incoming)
+        break
+      case 'bad_payload':
+        counts.badPayloads += 1
+        this.#answer(client, incoming.envelope, NO[incoming.op])
+        break
+      case 'unknown_op':
+        counts.unknownOps += 1
+        this.#answer(client, incoming.envelope, NONE)
+        break
+      default:
+        counts.malformed += 1
+    }
+  }
+
+  /** Takes the silent for dead. */
+  sweep(): void {
+    const { silentMs, graceMs } = this.#options
+    const nowMs = this.#parts.clock.nowMs()
+    this.#workers.sweep(nowMs, silentMs, graceMs)
+    this.#clients.sweep(nowMs, silentMs, graceMs)
+  }
+
+  #perform(client: Client, envelope: Envelope, request: Request): void {
+    if (request.op === 'lookup') {
+      this.#answer(client, envelope, NONE) // before the work: the scheduler waits for it
+      void this.#settle(this.#lookups.lookup(client, request as RequestOf<'lookup'>), NONE)
+    } else if (!ORDERED.has(request.op)) {
+      this.#run(client, envelope, request)
+    } else if (client.tail === null) {
+      this.#keepOrder(client, this.#run(client, envelope, request))
+    } else if (client.queued < QUEUED_MAX) {
+      this.#keepOrder(
+        client,
+        client.tail.then(() => this.#run(client, envelope, request)),
+      )
+    } else {
+      this.#parts.counts.failed += 1
+      this.#answer(client, envelope, NO[request.op])
+    }
+  }
+
+  /** Lets later ordered operations of the client wait for this one. */
+  #keepOrder(client: Client, done: Promise<void> | undefined): void {
+    if (done === undefined) return
+    client.queued += 1
+    const tail = done.finally(() => {
+      client.queued -= 1
+      if (client.tail === tail) client.tail = null
+    })
+    client.tail = tail
+  }
+
+  /** Handles a request and answers it: at once, or later when it returns a promise. Never throws, never rejects. */
+  #run(client: Client, envelope: Envelope, request: Request): Promise<void> | undefined {
+    const no = NO[request.op]
+    try {
+      const reply = this.#handle(client, request)
+      if (reply instanceof Promise) {
+        return this.#settle(reply, no).then((settled) => this.#answer(client, envelope, settled))
+      }
+      this.#answer(client, envelope, reply)
+    } catch (error) {
+      this.#answer(client, envelope, this.#failed(error, no))
+    }
+    return undefined
+  }
+
+  #settle<Value>(reply: Promise<Value>, no: Reply): Promise<Value | Reply> {
+    return reply.catch((error: unknown) => this.#failed(error, no))
+  }
+
+  #failed(error: unknown, no: Reply): Reply {
+    this.#parts.counts.failed += 1
+    if (!(error instanceof CacheError)) this.#onError(error)
+    return no
+  }
+
+  #handle(client: Client, request: Request): Reply | Promise<Reply> {
+    switch (request.op) {
+      case 'prepare_store':
+        return this.#transfers.prepareStore(request as RequestOf<'prepare_store'>)
+      case 'commit_store':
+        return this.#transfers.commitStore(request)
+      case 'prepare_retrieve':
+        return this.#transfers.prepareRetrieve(request as RequestOf<'prepare_retrieve'>)
+      case 'commit_retrieve':
+        return this.#transfers.commitRetrieve(request as RequestOf<'commit_retrieve'>)
+      case 'query_prefetch_status':
+        return this.#lookups.query(client, request.requestId)
+      case 'wait_prefetch_status':
+        return this.#lookups.wait(client, request)
+      case 'free_lookup_locks':
+        this.#lookups.freeLocks(request as RequestOf<'free_lookup_locks'>)
+        return NONE
+      case 'end_session':
+        this.#lookups.endSession(client, request.requestId)
+        return NONE
+      case 'ping':
+        return this.#workers.ping(client, request.instanceId)
+      case 'register_kv_cache_engine_driven_context':
+        return this.#workers.register(request)
+      case 'unregister_kv_cache_engine_driven_context':
+        return this.#workers.unregister(request.instanceId)
+      case 'report_block_allocation':
+        this.#parts.counts.blockRecords += request.records
+        return NONE
+      case 'clear':
+        return this.#clear()
+      case 'get_chunk_size':
+        return this.#chunkSize
+      case 'get_experimental':
+        return EXPERIMENTAL
+      default:
+        return OK
+    }
+  }
+
+  async #clear(): Promise<Reply> {
+    const { engine, counts, log } = this.#parts
+    if (this.#options.allowsClear) await engine.clear({}, { l0: true, l1: true, l2: true })
+    else {
+      counts.refused += 1
+      log.warn({}, 'a client asked to clear everything: refused without --mp-allow-clear')
+    }
+    return NONE
+  }
+
+  #refuseForeign(client: Client, { envelope, instanceId }: Extract<Incoming, { kind: 'foreign' }>): void {
+    const { counts, log } = this.#parts
+    counts.refused += 1
+    if (!client.wasWarned) {
+      client.wasWarned = true
+      const text =
+        'a worker wants the lmcache_driven path, which is not served: set lmcache.mp.mp_transfer_mode to engine_driven'
+      log.warn({ instance: String(instanceId) }, text)
+    }
+    this.#refuse(client, envelope, WRONG_PATH)
+  }
+
+  #answer(client: Client, { uid, op }: Envelope, reply: Reply): void {
+    if (reply === REFUSED) this.#refuse(client, { uid, op }, WRONG_LAYOUT)
+    else this.#send(reply === null ? [client.identity, uid, op] : [client.identity, uid, op, reply])
+  }
+
+  #refuse(client: Client, { uid }: Envelope, text: string): void {
+    if (client.generation?.reportsOtherOps === true) this.#send([client.identity, uid, textReply(text)!])
+  }
+}
+
+/** The numbering of a client: told by the id of its first `get_chunk_size`; until then, that of today. */
+function generationFor(client: Client, frames: readonly Uint8Array[]): Generation {
+  if (client.generation !== null) return client.generation
+  if (frames.length === 2) {
+    const op = decodeOp(frames[1]!)
+    const generation = typeof op === 'number' ? generationOfFirst(op) : undefined
+    if (generation !== undefined) client.generation = generation
+  }
+  return client.generation ?? CURRENT_GENERATION
+}

@@ -1,0 +1,34 @@
+/** What happened on the wire, for `/status`. One object an engine; its owner is `server/mp`. */
+export interface MpCounts {
+  requests: number
+  /** Not even an answer could be addressed. Dropped. */
+  malformed: number
+  /** Answered with the "no" of the operation. */
+  badPayloads: number
+  /** Answered with nothing. */
+  unknownOps: number
+  /** Registrations and operations of a path, layout or data type that is not served. */
+  refused: number
+  /** Operations that failed inside; answered with the "no" of the operation. */
+  failed: number
+  /** Answers that did not fit the outbox. */
+  droppedAnswers: number
+  /** Workers that went silent. */
+  reapedInstances: number
+  /** Records of `report_block_allocation`. */
+  blockRecords: number
+}
+
+export function newCounts(): MpCounts {
+  return {
+    requests: 0,
+    malformed: 0,
+    badPayloads: 0,
+    unknownOps: 0,
+    refused: 0,
+    failed: 0,
+    droppedAnswers: 0,
+    reapedInstances: 0,
+    blockRecords: 0,
+  }
+}

@@ -1,0 +1,92 @@
+import type { Clock } from '../../core/clock.ts'
+import type { Engine } from '../../engine/engine.ts'
+import type { ModelRegistry } from '../../engine/model-registry.ts'
+import type { PromptHasher } from '../../engine/prompt-hasher.ts'
+import type { MpOptions } from '../options.ts'
+import { Dispatcher } from './dispatcher.ts'
+import { InstanceTable } from './instances.ts'
+import { newCounts } from './mp-counts.ts'
+import { MpSessions } from './mp-sessions.ts'
+import type { MpLog } from './parts.ts'
+import { MpRouter } from './router.ts'
+
+export interface MpServerParts {
+  readonly engine: Engine
+  readonly models: ModelRegistry
+  readonly hasher: PromptHasher
+  readonly clock: Clock
+  /** L1's memory: its name for other processes, '' when there is none. */
+  readonly segment: { readonly name: string; readonly bytes: number }
+  readonly log: MpLog
+  readonly onError: (error: unknown) => void
+}
+
+/** The MP wire of one engine. Runs on the data thread: answers lie in L1's index, and inference waits for them. */
+export class MpServer {
+  readonly #options: MpOptions
+  readonly #counts = newCounts()
+  readonly #sessions: MpSessions
+  readonly #instances: InstanceTable
+  readonly #dispatcher: Dispatcher
+  readonly #router: MpRouter
+
+  constructor(options: MpOptions, parts: MpServerParts) {
+    const { engine, models, hasher, clock, segment, log, onError } = parts
+    this.#options = options
+    this.#sessions = new MpSessions(engine.options.sessions, hasher, engine.options.chunkTokens)
+    this.#instances = new InstanceTable(options.clientsMax)
+    this.#router = new MpRouter({
+      onMessage: (frames) => this.#dispatcher.receive(frames),
+      onDropped: () => {
+        this.#counts.droppedAnswers += 1
+      },
+      onError,
+    })
+    this.#dispatcher = new Dispatcher(
+      {
+        clients: options.clientsMax,
+        silentMs: options.silentMs,
+        graceMs: options.graceMs,
+        allowsClear: options.allowClear,
+      },
+      {
+        engine,
+        models,
+        sessions: this.#sessions,
+        instances: this.#instances,
+        clock,
+        counts: this.#counts,
+        segment,
+        log,
+      },
+      (frames) => this.#router.send(frames),
+      onError,
+    )
+  }
+
+  /** @returns host:port. @throws CacheError PORT_TAKEN, CONFIG_INVALID */
+  listen(): Promise<string> {
+    return this.#router.listen(this.#options.host, this.#options.port)
+  }
+
+  /** Takes the silent for dead. Run by the lease loop. */
+  sweep(): void {
+    this.#dispatcher.sweep()
+  }
+
+  /** For `/status`. */
+  status() {
+    return {
+      clients: this.#dispatcher.clientCount,
+      instances: this.#instances.liveCount,
+      sessions: this.#sessions.count,
+      ...this.#counts,
+    }
+  }
+
+  /** Takes no more requests and lets go of what clients hold. */
+  close(): void {
+    this.#router.close()
+    this.#sessions.closeAll()
+  }
+}

@@ -1,0 +1,32 @@
+import type { Clock } from '../../core/clock.ts'
+import type { Engine } from '../../engine/engine.ts'
+import type { ModelRegistry } from '../../engine/model-registry.ts'
+import type { ReplyPayload } from '../../protocol/mp/replies.ts'
+import type { InstanceTable } from './instances.ts'
+import type { MpCounts } from './mp-counts.ts'
+import type { MpSessions } from './mp-sessions.ts'
+
+/** Where a line for the operator goes. */
+export interface MpLog {
+  info(detail: object, text: string): void
+  warn(detail: object, text: string): void
+}
+
+/** What the handlers of the wire work on. */
+export interface MpParts {
+  readonly engine: Engine
+  readonly models: ModelRegistry
+  readonly sessions: MpSessions
+  readonly instances: InstanceTable
+  readonly clock: Clock
+  readonly counts: MpCounts
+  /** The memory of L1, by the name that other processes map; '' when they cannot. */
+  readonly segment: { readonly name: string; readonly bytes: number }
+  readonly log: MpLog
+}
+
+/** A refusal that the client shall notice: see `Dispatcher`. */
+export const REFUSED = Symbol('refused')
+
+/** What a handler answers. */
+export type Reply = ReplyPayload | typeof REFUSED

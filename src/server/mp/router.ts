@@ -1,0 +1,96 @@
+import { lookup } from 'node:dns/promises'
+import { Router } from 'zeromq'
+import { bindError } from '../bind-error.ts'
+
+/** Bytes of one frame at most: 4 million tokens, packed. A peer that sends more is disconnected. */
+const FRAME_BYTES_MAX = 20 * 1024 * 1024
+/** Messages of one peer that wait at most, on the way in and on the way out. */
+const PEER_MESSAGES_MAX = 4096
+/** Answers that wait at most for the socket, of all peers. */
+const OUTBOX_MAX = 65_536
+
+export interface RouterParts {
+  /** Told each message: identity first. */
+  readonly onMessage: (frames: readonly Uint8Array[]) => void
+  /** Told of an answer that found the outbox full. */
+  readonly onDropped: () => void
+  readonly onError: (error: unknown) => void
+}
+
+/**
+ * The socket of the MP wire: one loop receives, answers leave in the order they were given. A peer that does not take
+ * its answers loses them once its queue is full; the others do not wait for it.
+ */
+export class MpRouter {
+  readonly #socket = new Router({
+    linger: 0,
+    maxMessageSize: FRAME_BYTES_MAX,
+    receiveHighWaterMark: PEER_MESSAGES_MAX,
+    sendHighWaterMark: PEER_MESSAGES_MAX,
+    ipv6: true,
+  })
+  readonly #parts: RouterParts
+  #outbox: Uint8Array[][] = []
+  #isSending = false
+
+  constructor(parts: RouterParts) {
+    this.#parts = parts
+  }
+
+  /** Starts to listen. @param port 0 = a free one. @returns host:port. @throws CacheError PORT_TAKEN, CONFIG_INVALID */
+  async listen(host: string, port: number): Promise<string> {
+    try {
+      const { address, family } = await lookup(host)
+      await this.#socket.bind(`tcp://${family === 6 ? `[${address}]` : address}:${port === 0 ? '*' : port}`)
+    } catch (error) {
+      throw bindError('mp', host, port, error)
+    }
+    void this.#receive()
+    const used = this.#socket.lastEndpoint!.match(/:(\d+)$/)![1]
+    return host.includes(':') ? `[${host}]:${used}` : `${host}:${used}`
+  }
+
+  /** Gives an answer away: identity, uid, op, and a payload or none. The caller leaves the frames alone from then on. */
+  send(frames: Uint8Array[]): void {
+    if (this.#outbox.length >= OUTBOX_MAX) {
+      this.#parts.onDropped()
+      return
+    }
+    this.#outbox.push(frames)
+    if (!this.#isSending) void this.#drain()
+  }
+
+  /** Idempotent. What waits in the outbox is lost. */
+  close(): void {
+    this.#socket.close()
+  }
+
+  async #receive(): Promise<void> {
+    try {
+      for await (const frames of this.#socket) {
+        try {
+          this.#parts.onMessage(frames)
+        } catch (error) {
+          this.#parts.onError(error)
+        }
+      }
+    } catch (error) {
+      if (!this.#socket.closed) this.#parts.onError(error)
+    }
+  }
+
+  async #drain(): Promise<void> {
+    this.#isSending = true
+    try {
+      while (this.#outbox.length > 0 && !this.#socket.closed) {
+        const batch = this.#outbox
+        this.#outbox = []
+        for (const frames of batch) await this.#socket.send(frames)
+      }
+    } catch (error) {
+      if (!this.#socket.closed) this.#parts.onError(error)
+    } finally {
+      this.#isSending = false
+    }
+  }
+}

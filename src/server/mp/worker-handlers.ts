@@ -1,0 +1,106 @@
+import { CacheError } from '../../core/errors.ts'
+import type { RequestOf, WireContext } from '../../protocol/mp/messages.ts'
+import { FALSE, NONE, segmentReply, TRUE } from '../../protocol/mp/replies.ts'
+import type { Client } from './clients.ts'
+import { Instance } from './instances.ts'
+import { type MpParts, REFUSED, type Reply } from './parts.ts'
+import { layoutOf, type ShardLayout } from './shard-layout.ts'
+
+/** Unknown workers at most that are remembered to have been told so. */
+const TOLD_MAX = 1024
+
+/**
+ * Workers coming, going, and falling silent.
+ *
+ *   register --> live --(silent too long)--> reaped: its write leases are quarantined
+ *                 |                            |
+ *                 |                            +-- commit_store: that lease is fenced
+ *                 '-- unregister --> gone <----+-- registers again, unregisters: all are fenced
+ */
+export class WorkerHandlers {
+  readonly #parts: MpParts
+  readonly #told = new Set<bigint>()
+
+  constructor(parts: MpParts) {
+    this.#parts = parts
+  }
+
+  register({ context }: RequestOf<'register_kv_cache_engine_driven_context'>): Reply {
+    const { segment, counts, log } = this.#parts
+    try {
+      this.#register(context)
+    } catch (error) {
+      if (!(error instanceof CacheError)) throw error
+      counts.refused += 1
+      log.warn({ model: context.model, instance: String(context.instanceId) }, `a worker is refused: ${error.message}`)
+      return REFUSED
+    }
+    return segmentReply(segment.name, segment.bytes)
+  }
+
+  unregister(instanceId: bigint): Reply {
+    const { instances, engine } = this.#parts
+    instances.find(instanceId)?.end(engine.l1)
+    instances.remove(instanceId)
+    return NONE
+  }
+
+  /**
+   * A worker that is not known, after a restart or because it was silent, is told so by one "no": it registers again
+   * when the next heartbeat succeeds.
+   */
+  ping(client: Client, instanceId: bigint | null): Reply {
+    client.hasPinged = true
+    if (instanceId === null) return TRUE
+    const instance = this.#parts.instances.heard(instanceId, this.#parts.clock.nowMs())
+    if (instance !== undefined) {
+      instance.hasPinged = true
+      return TRUE
+    }
+    if (this.#told.delete(instanceId)) return TRUE
+    if (this.#told.size >= TOLD_MAX) this.#told.clear()
+    this.#told.add(instanceId)
+    return FALSE
+  }
+
+  /** Reaps who was silent for longer than `silentMs`, or `graceMs` when it never sent a heartbeat. */
+  sweep(nowMs: number, silentMs: number, graceMs: number): void {
+    const { instances, engine, counts, log } = this.#parts
+    for (const instance of instances.list()) {
+      const silenceMs = nowMs - instance.lastSeenMs
+      if (instance.isReaped || silenceMs <= (instance.hasPinged ? silentMs : graceMs)) continue
+      instance.reap(engine.l1)
+      counts.reapedInstances += 1
+      if (instance.openStores === 0) instances.remove(instance.id)
+      const detail = { model: instance.model, instance: String(instance.id), openStores: instance.openStores }
+      log.warn(detail, `a worker is taken for dead: silent for ${Math.round(silenceMs / 1000)} s`)
+    }
+  }
+
+  #register(context: WireContext): void {
+    const { engine, models, instances, segment, clock, log } = this.#parts
+    const { instanceId, model, worldSize } = context
+    if (segment.name === '') {
+      throw new CacheError('SHARED_MEMORY_UNAVAILABLE', 'L1 is private memory on this machine: no worker can map it')
+    }
+    const layout = layoutOf(context, engine.options.chunkTokens)
+    models.register({ model, shardBytes: layout.shardBytes, ranks: worldSize, layout: layout.text })
+    const known = instances.find(instanceId)
+    if (known !== undefined && !known.isReaped && isSame(known, context, layout)) {
+      known.lastSeenMs = clock.nowMs()
+      return
+    }
+    known?.end(engine.l1)
+    if (known === undefined && instances.isFull) {
+      throw new CacheError('NO_ROOM', 'too many workers are registered', { field: 'instance_id' })
+    }
+    this.#told.delete(instanceId)
+    const owner = engine.sessions.nextOwner()
+    instances.add(new Instance(instanceId, model, worldSize, layout, owner, clock.nowMs()))
+    log.info({ model, worldSize, layout: layout.text, instance: String(instanceId) }, 'a worker registered')
+  }
+}
+
+function isSame(known: Instance, { model, worldSize }: WireContext, layout: ShardLayout): boolean {
+  return known.model === model && known.worldSize === worldSize && known.layout.text === layout.text
+}
