@@ -44,7 +44,7 @@ export const L1_METRICS = [
     from: [cell('l1', 'loopTicks')],
   }),
   counter('l1_eviction_loop_triggered_total', {
-    help: 'Cycles of the eviction loop in which the policy ran.',
+    help: 'Cycles of the eviction loop in which L1 was full, or a reservation had to evict, and the policy ran.',
     labels: NONE,
     from: [cell('l1', 'loopTriggered')],
   }),
