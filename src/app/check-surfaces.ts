@@ -11,10 +11,11 @@ import { TokenStore } from '../server/http/token-store.ts'
  *
  * @throws CacheError PORT_TAKEN, CONFIG_INVALID
  */
-export async function checkSurfaces({ general, http, prometheus }: ServeConfig, clock: Clock): Promise<void> {
+export async function checkSurfaces({ general, http, mp, prometheus }: ServeConfig, clock: Clock): Promise<void> {
   const tokens = new TokenStore({ dataDir: general.dataDir, clock, onError: () => {} })
   checkBindHost(http.host, tokens)
   await tryToBind('http', http.host, http.port)
+  await tryToBind('mp', mp.host, mp.port)
   if (prometheus.enabled) await tryToBind('prometheus', prometheus.host, prometheus.port)
 }
 

@@ -11,6 +11,8 @@ import { SimulatedDevice } from '../l0/simulated-device.ts'
 import { MetricCells } from '../metrics/cells.ts'
 import { capability } from '../native/capability.ts'
 import { openSegment, privateSegment, type SharedSegment } from '../native/shared-memory.ts'
+import { isLoopback } from '../server/http/host-check.ts'
+import { MpServer } from '../server/mp/mp-server.ts'
 import { EngineService } from '../server/rpc/engine-service.ts'
 import { checkSurfaces } from './check-surfaces.ts'
 import { composeEngine, type EngineRuntime } from './compose.ts'
@@ -111,8 +113,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   }
   const simulated = simulatedParts(segment)
   const facts = { version, segmentName: segment.name === '' ? null : segment.name, simulated }
-  const service = await serviceOf(parts, { runtime, pool, clock, facts })
-  runtime.onSweep(() => service.sweep())
+  const { service, mp } = await serversOf(parts, { runtime, pool, clock, segment, facts })
   const link = new ServiceLink(
     {
       arena: segment.handle,
@@ -131,8 +132,10 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   )
   cleanup.add(() => runtime.engine.drain(STOP_STORES_MS))
   cleanup.add(() => link.close(STOP_HTTP_MS))
+  cleanup.add(() => mp.close())
   runtime.start()
-  const addresses = { ...(await link.listen()), pid: process.pid }
+  const addresses = { ...(await link.listen()), mp: await mp.listen(), pid: process.pid }
+  if (!isLoopback(config.mp.host)) logger.warn('the MP wire has no passwords: whoever reaches it can use the cache')
   dataDir.publishAddresses(addresses)
   let stopped: Promise<void> | undefined
   const stop = () => {
@@ -142,25 +145,32 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   return { addresses, simulated, stop }
 }
 
-async function serviceOf(
-  { config, version }: StartParts,
+/** What answers for the engine: the HTTP API's side of it, and the MP wire. */
+async function serversOf(
+  { config, version, logger }: StartParts,
   parts: {
     runtime: EngineRuntime
     pool: IoPool
     clock: SystemClock
+    segment: SharedSegment
     facts: Pick<StatusFacts, 'segmentName' | 'simulated'>
   },
-): Promise<EngineService> {
-  const { runtime, pool, clock, facts } = parts
+): Promise<{ service: EngineService; mp: MpServer }> {
+  const { runtime, pool, clock, segment, facts } = parts
   const hasher = new PromptHasher(await ChunkHasher.create(), pool, config.engine.hashInlineChunks)
   const startedAt = new Date(clock.wallMs()).toISOString()
-  return new EngineService({
-    engine: runtime.engine,
-    models: new ModelRegistry(config.engine.models, config.l1.capacityBytes),
-    hasher,
-    clock,
+  const models = new ModelRegistry(config.engine.models, config.l1.capacityBytes)
+  const common = { engine: runtime.engine, models, hasher, clock }
+  const onError = (error: unknown) => logger.error({ err: error }, 'a bug while answering a client of the MP wire')
+  const mp = new MpServer(config.mp, { ...common, segment, log: logger, onError })
+  const service = new EngineService({
+    ...common,
+    servers: () => ({ mp: mp.status() }),
     facts: { ...facts, version, startedAt, pid: process.pid, nodeVersion: process.version },
   })
+  runtime.onSweep(() => service.sweep())
+  runtime.onSweep(() => mp.sweep())
+  return { service, mp }
 }
 
 /**

@@ -9,14 +9,13 @@ const COLUMNS = [{ title: 'option' }, { title: 'value', wraps: true }, { title: 
 
 /** `kvtier check-config`: what `serve` would run with, and where each value comes from. */
 export async function run(call: CommandCall): Promise<ExitCode> {
-  const { options, sources, warnings, configFile } = loadServeConfig(call)
+  const { options, sources, configFile } = loadServeConfig(call)
   const values = shownValues(options)
   const rows = fieldsOf(serveTables).map(({ flag }) => [flag, values.get(flag)!, sources.get(flag)!] as const)
   const json = Object.fromEntries(rows.map(([flag, value, source]) => [flag.slice(2), { value, source }]))
-  answer(call, { ok: true, config_file: configFile ?? null, warnings, options: json }, () => {
+  answer(call, { ok: true, config_file: configFile ?? null, options: json }, () => {
     const head = configFile === undefined ? 'No config file.' : `Config file: ${configFile}`
-    const end = [...warnings.map((warning) => `Warning: ${warning}.`), 'The configuration is fine.']
-    return `${head}\n\n${textTable(COLUMNS, rows)}\n\n${end.join('\n')}`
+    return `${head}\n\n${textTable(COLUMNS, rows)}\n\nThe configuration is fine.`
   })
   return 0
 }

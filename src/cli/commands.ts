@@ -20,7 +20,10 @@ export const COMMANDS: readonly CommandSpec[] = [
     examples: [
       ['kvtier serve', 'Defaults: a simulated GPU, L1 in shared memory, L2 in ./kvtier-data'],
       ['kvtier serve --config kvtier.yaml --l1-size 16GiB', 'A file, with one option overridden'],
-      ['kvtier serve --http-port 0 --prometheus-port 0 --data-dir ./second', 'A second engine on free ports'],
+      [
+        'kvtier serve --http-port 0 --mp-port 0 --prometheus-port 0 --data-dir ./second',
+        'A second engine on free ports',
+      ],
     ],
     load: () => import('./serve.ts'),
   },

@@ -13,9 +13,8 @@ const VERSION = packageVersion()
 
 /** `kvtier serve`: runs the engine until SIGINT or SIGTERM. */
 export async function run(call: CommandCall): Promise<ExitCode> {
-  const { options: config, warnings } = loadServeConfig(call)
+  const { options: config } = loadServeConfig(call)
   const logger = createLogger(config.general.logLevel)
-  for (const warning of warnings) logger.warn(warning)
   const bar = new ProgressBar(call.terminal, new SystemClock(), 'backing L1 with memory')
   const fatal = Promise.withResolvers<unknown>()
   const stop = Promise.withResolvers<{ name: string }>()
@@ -40,6 +39,7 @@ function greeting(config: ServeConfig, { addresses, simulated }: RunningEngine):
   const lines = [
     `kvtier ${VERSION}, pid ${addresses.pid}`,
     `  HTTP API  http://${addresses.http}`,
+    `  MP wire   tcp://${addresses.mp}`,
     ...(addresses.metrics === undefined ? [] : [`  metrics   http://${addresses.metrics}/metrics`]),
     `  L1        ${formatBytes(config.l1.capacityBytes)} of host memory`,
     `  L2        ${adapters.length === 0 ? 'none' : adapters.join(', ')}`,

@@ -46,8 +46,6 @@ export interface Field<T> {
   readonly unavailable?: string
   /** With `unavailable`: whether a value asks for nothing, and is taken. */
   readonly asksForNothing?: (value: T) => boolean
-  /** Taken, but without effect in this version: why. Whoever sets it is told. */
-  readonly ignored?: string
 }
 
 /** One field for each option of an owner: a missing or misspelt one does not compile. */
@@ -215,11 +213,6 @@ export function unavailable<T>(
   asksForNothing: (value: T) => boolean = () => false,
 ): Field<T> {
   return { ...field, unavailable: reason, asksForNothing }
-}
-
-/** A field that is taken and checked, but has no effect in this version: why. */
-export function ignored<T>(field: Field<T>, reason: string): Field<T> {
-  return { ...field, ignored: reason }
 }
 
 function asText(raw: unknown): string {

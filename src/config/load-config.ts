@@ -8,7 +8,7 @@ import { l0Fields } from './l0-fields.ts'
 import { l1Fields } from './l1-fields.ts'
 import { type LoadedOptions, loadOptions, type OptionInputs, type OptionsOf } from './load-options.ts'
 import { printable } from './option-names.ts'
-import { httpFields, laterFields, prometheusFields } from './server-fields.ts'
+import { httpFields, laterFields, mpFields, prometheusFields } from './server-fields.ts'
 import { transferFields } from './transfer-fields.ts'
 
 /** Every option of `serve`. Derived defaults look at earlier rows, so the order matters. */
@@ -16,6 +16,7 @@ export const serveTables = {
   general: generalFields,
   engine: engineFields,
   http: httpFields,
+  mp: mpFields,
   prometheus: prometheusFields,
   l0: l0Fields,
   l1: l1Fields,
@@ -42,7 +43,7 @@ export function loadConfig(inputs: OptionInputs): LoadedOptions<typeof serveTabl
 
 /** What no field can say alone. @throws CacheError CONFIG_INVALID */
 export function checkTogether(options: ServeConfig): void {
-  const { l1, http, prometheus } = options
+  const { l1 } = options
   if (l1.evictionLowRatio > l1.evictionHighRatio) {
     const pair = `--l1-low is ${l1.evictionLowRatio} and --l1-high is ${l1.evictionHighRatio}`
     throw invalid('--l1-low', `${pair}: write a low that is not above the high`)
@@ -54,8 +55,21 @@ export function checkTogether(options: ServeConfig): void {
   if (options.transfer.loadBudgetBytes > l1.capacityBytes) {
     throw invalid('--transfer-load-budget', '--transfer-load-budget is larger than --l1-size: write at most that')
   }
-  if (prometheus.enabled && http.port !== 0 && http.port === prometheus.port && overlaps(http.host, prometheus.host)) {
-    throw invalid('--prometheus-port', `--prometheus-port and --http-port are both ${http.port}: write two ports`)
+  checkPorts(options)
+}
+
+/** Two surfaces on one port. @throws CacheError CONFIG_INVALID */
+function checkPorts({ http, mp, prometheus }: ServeConfig): void {
+  const surfaces = [
+    { flag: '--http-port', ...http },
+    { flag: '--mp-port', ...mp },
+    ...(prometheus.enabled ? [{ flag: '--prometheus-port', ...prometheus }] : []),
+  ]
+  for (const [index, later] of surfaces.entries()) {
+    for (const earlier of surfaces.slice(0, index)) {
+      if (later.port === 0 || later.port !== earlier.port || !overlaps(later.host, earlier.host)) continue
+      throw invalid(later.flag, `${later.flag} and ${earlier.flag} are both ${later.port}: write two ports`)
+    }
   }
 }
 

@@ -31,8 +31,6 @@ export interface LoadedOptions<T extends Tables> {
   /** Where each value came from, by flag. */
   readonly sources: ReadonlyMap<string, Source>
   readonly positionals: readonly string[]
-  /** One line for each option that was set and has no effect, for the log. */
-  readonly warnings: readonly string[]
   /** Absolute path of the config file, if any. */
   readonly configFile: string | undefined
 }
@@ -63,7 +61,6 @@ export function loadOptions<T extends Tables>(tables: T, inputs: OptionInputs): 
   const values = new Map<string, unknown>()
   const known: Known = { machine: inputs.machine, value: (flag) => values.get(flag) as never }
   const options: Record<string, Record<string, unknown>> = {}
-  const warnings: string[] = []
   for (const [owner, table] of Object.entries(tables)) {
     const section: Record<string, unknown> = {}
     for (const [name, field] of Object.entries(table) as [string, Field<unknown>][]) {
@@ -71,13 +68,10 @@ export function loadOptions<T extends Tables>(tables: T, inputs: OptionInputs): 
       section[name] = given === undefined ? defaultOf(field, known) : take(field, given, known)
       values.set(field.flag, section[name])
       sources.set(field.flag, given?.source ?? 'default')
-      if (given !== undefined && field.ignored !== undefined) {
-        warnings.push(`${field.ignored}; ${given.name} has no effect`)
-      }
     }
     options[owner] = section
   }
-  return { options: options as OptionsOf<T>, sources, positionals: flags.positionals, warnings, configFile }
+  return { options: options as OptionsOf<T>, sources, positionals: flags.positionals, configFile }
 }
 
 /** Every field of the tables, in order. */

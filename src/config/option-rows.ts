@@ -14,14 +14,11 @@ export interface OptionRow {
   readonly help: string
   /** Why the option is refused in this version; empty when it works. */
   readonly unavailable: string
-  /** Why the option is taken but has no effect in this version; empty when it has one. */
-  readonly ignored: string
 }
 
 /** What an option is, and what this version makes of it. */
-export function fullHelp({ help, unavailable, ignored }: OptionRow): string {
-  if (unavailable !== '') return `${help} Not available in this version: ${unavailable}.`
-  return ignored === '' ? help : `${help} Without effect: ${ignored}.`
+export function fullHelp({ help, unavailable }: OptionRow): string {
+  return unavailable === '' ? help : `${help} Not available in this version: ${unavailable}.`
 }
 
 /** Every option of the tables, in order, `--config` first: the source of `print options` and of the docs. */
@@ -35,7 +32,6 @@ export function optionRows(tables: Tables): OptionRow[] {
     default: '',
     help: 'A YAML or JSON file of options. Flags and environment win over it.',
     unavailable: '',
-    ignored: '',
   }
   return [config, ...fieldsOf(tables).map(rowOf)]
 }
@@ -76,7 +72,6 @@ function rowOf(field: Field<unknown>): OptionRow {
     default: defaultText(field),
     help: field.help,
     unavailable: field.unavailable ?? '',
-    ignored: field.ignored ?? '',
   }
 }
 

@@ -1,5 +1,5 @@
-import type { HttpOptions, PrometheusOptions } from '../server/options.ts'
-import { boolean, duration, type FieldTable, ignored, integer, list, port, text, unavailable } from './fields.ts'
+import type { HttpOptions, MpOptions, PrometheusOptions } from '../server/options.ts'
+import { boolean, duration, type FieldTable, integer, list, port, text, unavailable } from './fields.ts'
 
 export const httpFields = {
   host: text('--http-host', '127.0.0.1', 'Address of the HTTP API. Wider than loopback needs a token first.'),
@@ -31,20 +31,39 @@ export const prometheusFields = {
   port: port('--prometheus-port', 9090, 'Port of GET /metrics; 0 picks a free one.'),
 } satisfies FieldTable<PrometheusOptions>
 
-/** Surfaces of later versions. Their names are taken and documented; setting one is refused, or has no effect. */
+export const mpFields = {
+  host: text('--mp-host', '127.0.0.1', 'Address of the MP wire, which has no passwords: keep it to this machine.'),
+  port: port('--mp-port', 5555, 'Port of the MP wire; 0 picks a free one.'),
+  clientsMax: integer(
+    '--mp-clients',
+    1024,
+    { minimum: 2, maximum: 65_535 },
+    'Clients of the MP wire at most, and workers at most.',
+  ),
+  silentMs: duration(
+    '--mp-silent',
+    '120s',
+    { minimumMs: 1000, maximumMs: 86_400_000 },
+    'A worker whose heartbeats stop for this long is taken for dead.',
+  ),
+  graceMs: duration(
+    '--mp-grace',
+    '1h',
+    { minimumMs: 1000, maximumMs: 86_400_000 },
+    'The same for a worker that never sent a heartbeat.',
+  ),
+  allowClear: boolean('--mp-allow-clear', false, 'Lets clients of the MP wire clear everything.'),
+} satisfies FieldTable<MpOptions>
+
+/** Surfaces of later versions. Their names are taken and documented; setting one is refused. */
 export interface LaterOptions {
-  readonly mpHost: string
-  readonly mpPort: number
   readonly otlpEndpoint: string
   readonly observabilityEnabled: boolean
 }
 
-const NO_MP = 'the MP wire is not served in this version'
 const NO_OTLP = 'metrics are scraped, not pushed'
 
 export const laterFields = {
-  mpHost: ignored(text('--mp-host', '127.0.0.1', 'Address of the MP wire.'), NO_MP),
-  mpPort: ignored(port('--mp-port', 5555, 'Port of the MP wire; 0 picks a free one.'), NO_MP),
   otlpEndpoint: unavailable(
     text('--otlp-endpoint', '', 'OTLP/HTTP endpoint that metrics and traces are pushed to.'),
     NO_OTLP,

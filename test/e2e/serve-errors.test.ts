@@ -15,7 +15,8 @@ afterEach(() => home.remove())
 /** Runs `serve` with these flags and others that let it start. It must end by itself. */
 function serve(...flags: string[]): Promise<CommandResult> {
   const given = new Set(flags.map((flag) => flag.split('=')[0]))
-  const fill = { '--data-dir': home.dataDir, '--http-port': '0', '--prometheus-port': '0', '--l1-size': '16MiB' }
+  const ports = { '--http-port': '0', '--mp-port': '0', '--prometheus-port': '0' }
+  const fill = { '--data-dir': home.dataDir, ...ports, '--l1-size': '16MiB' }
   const rest = Object.entries(fill).filter(([flag]) => !given.has(flag))
   return runCommand(['serve', ...flags, ...rest.map(([flag, value]) => `${flag}=${value}`)])
 }
@@ -100,7 +101,7 @@ describe('serve refuses a taken port', () => {
   })
   afterAll(() => void holder.close())
 
-  it.each(['--http-port', '--prometheus-port'])('given by %s', async (flag) => {
+  it.each(['--http-port', '--mp-port', '--prometheus-port'])('given by %s', async (flag) => {
     const refused = await serve(`${flag}=${port}`, '--prometheus-host=127.0.0.1')
     expectRefusal(refused, 1, `${flag} is ${port}, which is in use`, '0 for a free one')
   })
@@ -149,18 +150,13 @@ describe('serve refuses a wrong command line', () => {
 })
 
 it('serve prints one object on stdout under --json, and logs on stderr', async () => {
-  const engine = await home.start({ flags: ['--json', '--mp-port', '0', '--observability-enabled=false'] })
+  const engine = await home.start({ flags: ['--json', '--observability-enabled=false'] })
   expect(await engine.stop()).toBe(0)
   expect(JSON.parse(engine.stdout)).toMatchObject({ ...engine.addresses, simulated: expect.any(Array) })
   expect(engine.stdout.trim().split('\n')).toHaveLength(1)
   const [log, stopping] = [engine.stderr.trimEnd().split('\n'), 'kvtier: SIGTERM, stopping']
   const messages = log.map((line) => (line === stopping ? line : JSON.parse(line).msg))
-  expect(messages).toEqual([
-    'the MP wire is not served in this version; --mp-port has no effect',
-    'adapter state',
-    stopping,
-    'adapter state',
-  ])
+  expect(messages).toEqual(['adapter state', stopping, 'adapter state'])
   expectNothingLeft()
 })
 

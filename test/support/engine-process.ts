@@ -55,8 +55,11 @@ export class EngineProcess {
   /** Starts an engine on free ports. Resolves once everything listens; throws what it printed when it gives up. */
   static async start(options: EngineProcessOptions): Promise<EngineProcess> {
     const { dataDir, main = MAIN, l1Size = '64MiB', flags = [] } = options
-    const argv = ['serve', '--data-dir', dataDir, '--http-port', '0', '--prometheus-port', '0', '--l1-size', l1Size]
-    const child = spawn(process.execPath, [main, ...argv, ...flags], { cwd: REPOSITORY, env: ENVIRONMENT })
+    const argv = ['serve', '--data-dir', dataDir, '--http-port', '0', '--prometheus-port', '0', '--mp-port', '0']
+    const child = spawn(process.execPath, [main, ...argv, '--l1-size', l1Size, ...flags], {
+      cwd: REPOSITORY,
+      env: ENVIRONMENT,
+    })
     const printed = collect(child)
     const exit = once(child, 'close').then(([code]) => code as number | null)
     const gaveUp = new AbortController()

@@ -32,6 +32,8 @@ export interface EngineServiceParts {
   readonly hasher: PromptHasher
   readonly clock: Clock
   readonly facts: StatusFacts
+  /** What other servers say of themselves, by section of the status. */
+  readonly servers?: () => Readonly<Record<string, unknown>>
 }
 
 /** The data thread's answer to the HTTP service: `EnginePort` over the engine. Ids on this side become opaque. */
@@ -197,7 +199,8 @@ export class EngineService implements EnginePort {
   }
 
   async status(): Promise<EngineStatus> {
-    return engineStatus(this.#parts.engine, this.#parts.facts)
+    const { engine, facts, servers } = this.#parts
+    return { ...engineStatus(engine, facts), ...servers?.() }
   }
 
   async readiness(): Promise<string[]> {

@@ -156,16 +156,9 @@ describe('flags', () => {
   })
 })
 
-it('takes options of later versions that ask for nothing, and tells of those without effect', () => {
-  const { warnings, options } = load(['--mp-host', '127.0.0.1', '--observability-enabled=false'], {
-    KVTIER_MP_PORT: '0',
-  })
-  expect(options.later).toMatchObject({ mpPort: 0, observabilityEnabled: false })
-  expect(warnings).toEqual([
-    'the MP wire is not served in this version; --mp-host has no effect',
-    'the MP wire is not served in this version; KVTIER_MP_PORT has no effect',
-  ])
-  expect(load([]).warnings).toEqual([])
+it('takes options of later versions that ask for nothing', () => {
+  const { options } = load(['--observability-enabled=false'])
+  expect(options.later).toMatchObject({ observabilityEnabled: false })
 })
 
 const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
@@ -185,6 +178,7 @@ const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
   [['--http-port', '80a'], '--http-port', 'from 0 to 65535'],
   [['--http-port', '1e3'], '--http-port', 'from 0 to 65535'],
   [['--http-port', '7000', '--prometheus-port', '7000'], '--prometheus-port', 'write two ports'],
+  [['--http-port', '5555'], '--mp-port', '--mp-port and --http-port are both 5555: write two ports'],
   [['--http-host', ''], '--http-host', 'it is empty'],
   [['--http-host', 'a\nb'], '--http-host', 'one line'],
   [['--prometheus-enabled=maybe'], '--prometheus-enabled', 'true or false'],
