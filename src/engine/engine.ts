@@ -236,7 +236,10 @@ export class Engine {
     bus.publish(direction === 'store' ? L0_L1_STORED : L0_L1_LOADED, tenant, this.#clock.nowMs(), bytes, busySeconds)
   }
 
-  /** Removes chunks of the tiers named, of one model, one (model, salt), or all. Leased ones are freed later. */
+  /**
+   * Removes chunks of the tiers named, of one model, one (model, salt), or all. Leased ones are freed later; pins of
+   * what leaves L1 end.
+   */
   async clear(filter: { model?: string; salt?: string }, tiers: TierChoice): Promise<ClearCount> {
     if (filter.salt !== undefined && filter.model === undefined) {
       throw new CacheError('BAD_REQUEST', 'cache_salt is given without model: name the model too', { field: 'model' })
@@ -250,7 +253,10 @@ export class Engine {
       const isSalt = filter.salt === undefined || filter.salt === spec.salt
       if (!isModel || !isSalt) continue
       if (tiers.l0) l0Blocks += this.device?.removeSpace(space) ?? 0
-      if (tiers.l1) l1Shards += this.l1.remove({ space }, 'clear')
+      if (tiers.l1) {
+        this.pins.removeSpace(space)
+        l1Shards += this.l1.remove({ space }, 'clear')
+      }
     }
     const l2Objects = tiers.l2 ? await this.adapters.clear(filter) : 0
     return { l0Blocks, l1Shards, l2Objects }

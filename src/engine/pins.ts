@@ -48,6 +48,11 @@ export class PinTable {
     return true
   }
 
+  /** Ends the pins of a space whose chunks are about to be cleared: nothing would be left to find in them. */
+  removeSpace(space: SpaceId): void {
+    for (const pin of this.list()) if (pin.space === space) this.unpin(pin.id)
+  }
+
   /** Oldest first. */
   list(): readonly Pin[] {
     return [...this.#pins.values()]

@@ -71,7 +71,8 @@ export function adminRoutes(api: Api, parts: ApiParts): void {
 function addClear(api: Api, parts: ApiParts): void {
   const schema = {
     summary: 'Remove chunks',
-    description: 'Of a model and salt, of a model, or all. Leased chunks vanish from lookups at once.',
+    description:
+      'Of a model and salt, of a model, or all. Leased chunks vanish from lookups at once. Pins of chunks cleared from L1 end.',
     querystring: NoQuery,
     body: ClearBody,
     response: { 200: Cleared, ...errorAnswers },
