@@ -29,12 +29,12 @@ beforeAll(async () => {
 })
 afterAll(() => home.remove())
 
-/** `/status` once nothing moves any more. */
-async function restingStatus() {
+/** `/status` once nothing moves any more, and no lease but those of pins is held. */
+async function restingStatus(pins = 0) {
   return await until('rest', async () => {
     const status = await client.status()
     const { l1, l2, lookups } = status
-    const isResting = l1.openLeases === 0 && l2.queuedStores + l2.inflightStores === 0 && lookups.pending === 0
+    const isResting = l1.openLeases === pins && l2.queuedStores + l2.inflightStores === 0 && lookups.pending === 0
     return isResting ? status : undefined
   })
 }
@@ -136,10 +136,14 @@ describe('an administrator', () => {
     const mine = promptOf(20, 2 * CHUNK_TOKENS)
     await client.store({ model: MODEL, cache_salt: 'leaver' }, mine, SHARD_BYTES)
     await client.store({ model: MODEL, cache_salt: 'stayer' }, mine, SHARD_BYTES)
-    const before = await restingStatus()
+    const pinned = await admin.must('POST', '/v1/pins', { model: MODEL, cache_salt: 'stayer', tokens: mine })
+    await admin.must('POST', '/v1/pins', { model: MODEL, cache_salt: 'leaver', tokens: mine })
+    const before = await restingStatus(2)
     const cleared = await admin.must('POST', '/v1/clear', { model: MODEL, cache_salt: 'leaver' })
     expect(cleared).toEqual({ l0_blocks: 0, l1_chunks: 2, l2_objects: 2 })
-    const after = await restingStatus()
+    const after = await restingStatus(1)
+    expect((await admin.must('GET', '/v1/pins')).pins).toEqual([pinned])
+    await admin.must('DELETE', `/v1/pins/${pinned.pin_id}`)
     expect(before.l1.usageBytes - after.l1.usageBytes).toBe(2 * SHARD_BYTES)
     expect(before.l2.adapters[0].objects - after.l2.adapters[0].objects).toBe(2)
     expect((await client.lookup(MODEL, mine, { cache_salt: 'leaver' })).hit_chunks).toBe(0)
@@ -313,8 +317,26 @@ describe('a client that goes away', () => {
   })
 })
 
-async function metrics(): Promise<string> {
-  return await (await fetch(engine.metricsUrl)).text()
+it('a client that reads more slowly than its lease lasts gets an error, and a read failure is counted', async () => {
+  const other = new EngineHome()
+  try {
+    const slow = await other.start({ flags: ['--chunk-tokens', `${CHUNK_TOKENS}`, '--lease-ttl', '300ms'] })
+    const reader = new HttpClient(slow)
+    const bytes = 2 * LARGE_BYTES
+    await reader.register('large-model', bytes)
+    const [hash] = await reader.store({ model: 'large-model' }, promptOf(40, CHUNK_TOKENS), bytes)
+    const response = await reader.raw('GET', chunkPath(hash!, { model: 'large-model' }))
+    await until('the lease expires', async () => ((await reader.status()).l1.openLeases === 0 ? true : undefined))
+    await expect(response.arrayBuffer()).rejects.toThrow()
+    const failure = /^cache_mp_l1_read_failure_chunks_total\{.*reason="expired".*\} 1$/m
+    await until('the failure is counted', async () => (failure.test(await metrics(slow)) ? true : undefined))
+  } finally {
+    await other.remove()
+  }
+})
+
+async function metrics(of = engine): Promise<string> {
+  return await (await fetch(of.metricsUrl)).text()
 }
 
 describe('tokens', () => {

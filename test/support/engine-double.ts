@@ -36,6 +36,7 @@ export class EngineDouble implements EnginePort {
   ttlMs = 30_000
   changes = 0
   servedLeases = 0
+  expiredReads = 0
   renewals = 0
   #nextOffset = 0
   #nextId = 1
@@ -111,6 +112,10 @@ export class EngineDouble implements EnginePort {
   async served(leaseId: string): Promise<boolean> {
     this.servedLeases += 1
     return this.releaseLease(leaseId)
+  }
+
+  async readExpired(_shard: ShardRef): Promise<void> {
+    this.expiredReads += 1
   }
 
   async reserveShard(shard: ShardRef, parent: Uint8Array | null): Promise<SlotLease | ReserveRefusal> {

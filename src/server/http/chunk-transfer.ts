@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
-import type { EnginePort, SlotLease } from './engine-port.ts'
+import type { EnginePort, ShardRef, SlotLease } from './engine-port.ts'
 
 /** Bytes of a response that are handed to the socket at a time. The event loop runs in between. */
 const PIECE_BYTES = 256 * 1024
@@ -47,12 +47,14 @@ class RenewedLease {
 export class SlotReader extends Readable {
   readonly #parts: TransferParts
   readonly #lease: SlotLease
+  readonly #shard: ShardRef
   readonly #renewed: RenewedLease
   #sentBytes = 0
 
-  constructor(parts: TransferParts, lease: SlotLease) {
+  constructor(parts: TransferParts, shard: ShardRef, lease: SlotLease) {
     super({ highWaterMark: PIECE_BYTES })
     this.#parts = parts
+    this.#shard = shard
     this.#lease = lease
     this.#renewed = new RenewedLease(parts, lease)
   }
@@ -68,8 +70,10 @@ export class SlotReader extends Readable {
     const { engine } = this.#parts
     const { leaseId } = this.#lease
     const isWhole = error === null && this.#sentBytes === this.#lease.length && this.readableEnded
+    const isExpired = error instanceof CacheError && error.code === 'LEASE_EXPIRED'
+    const told = isExpired ? engine.readExpired(this.#shard) : undefined
     const ended = isWhole ? engine.served(leaseId) : engine.releaseLease(leaseId)
-    ended.then(
+    Promise.all([told, ended]).then(
       () => callback(error),
       () => callback(error), // the engine is gone, and the lease with it
     )

@@ -30,6 +30,8 @@ export interface EnginePort {
   leaseShard(shard: ShardRef): Promise<SlotLease | { status: 'miss' }>
   /** Reports that the whole shard of this lease reached the client, and releases it. */
   served(leaseId: string): Promise<boolean>
+  /** Reports that the lease of this shard ended before its bytes had all been read: a promise that was not kept. */
+  readExpired(shard: ShardRef): Promise<void>
 
   /** Reserves a slot for one shard under a write lease. Changes nothing unless `granted`. */
   reserveShard(shard: ShardRef, parent: Uint8Array | null): Promise<SlotLease | ReserveRefusal>

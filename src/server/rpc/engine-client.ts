@@ -11,6 +11,7 @@ const METHODS = [
   'statShard',
   'leaseShard',
   'served',
+  'readExpired',
   'reserveShard',
   'commitShard',
   'abortShard',

@@ -136,6 +136,12 @@ export class EngineService implements EnginePort {
     return true
   }
 
+  async readExpired(shard: ShardRef): Promise<void> {
+    const { l1 } = this.#parts.engine
+    const space = l1.spaces.find(shard.model, shard.salt, shard.ranks)
+    if (space !== -1) l1.readFailed(space, 1, 'expired')
+  }
+
   async reserveShard(shard: ShardRef, parent: Uint8Array | null): Promise<SlotLease | ReserveRefusal> {
     const { engine, clock } = this.#parts
     const { l1 } = engine

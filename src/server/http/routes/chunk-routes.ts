@@ -108,10 +108,11 @@ function addRetrieve(api: Api, parts: ApiParts): void {
   }
   api.get('/v1/chunks/:hash', { schema, config: { scope: 'inference' } }, async (request, reply) => {
     const layout = await registeredLayout(parts, request.query)
-    const lease = await parts.engine.leaseShard(shardOf(request.params.hash, request.query, layout))
+    const shard = shardOf(request.params.hash, request.query, layout)
+    const lease = await parts.engine.leaseShard(shard)
     if (lease.status === 'miss') throw miss()
     reply.header('content-type', BINARY).header('content-length', lease.length)
-    return reply.send(new SlotReader(parts, lease))
+    return reply.send(new SlotReader(parts, shard, lease))
   })
 }
 
