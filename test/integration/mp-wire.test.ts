@@ -294,6 +294,7 @@ it.each([
   await served()
   const other = mp.connect()
   await other.chunkTokens()
+  await other.experimental()
   await expect(other.register(context)).rejects.toMatchObject({ code: 'FORBIDDEN' })
   expect(mp.lines).toHaveLength(1)
   expect(mp.server.status()).toMatchObject({ instances: 1, refused: 1 })
@@ -303,6 +304,7 @@ it('tells a client of the other path which setting to change', async () => {
   mp = await startMp()
   const worker = mp.connect()
   await worker.chunkTokens()
+  await worker.experimental()
   for (const op of [1, 'register_kv_cache']) {
     await expect(worker.request(op)).rejects.toThrow('set lmcache.mp.mp_transfer_mode to engine_driven')
   }

@@ -92,6 +92,11 @@ const tensorParallel = (reader: MsgpackReader) => reader.count(0, READERS_MAX)
 
 const DECODERS: { readonly [Op in ServedOp]: (payload: Payload) => Request | null } = {
   get_chunk_size: () => ({ op: 'get_chunk_size' }),
+  negotiate_chunk_size: (payload) =>
+    payload.request({
+      op: 'negotiate_chunk_size',
+      alignmentTokens: payload.read((reader) => reader.count(1, SIZE_MAX)),
+    }),
   get_experimental: () => ({ op: 'get_experimental' }),
   noop: () => ({ op: 'noop' }),
   clear: () => ({ op: 'clear' }),

@@ -13,6 +13,7 @@ export const SERVED_OPS = [
   'commit_retrieve',
   'clear',
   'get_chunk_size',
+  'negotiate_chunk_size',
   'ping',
   'report_block_allocation',
   'noop',
@@ -31,7 +32,10 @@ export interface Generation {
   /** Client versions that use it. */
   readonly clients: string
   readonly ids: ReadonlyMap<number, KnownOp>
-  /** The client checks the name of the operation that comes back, and reports another one as an error at once. */
+  /**
+   * The client checks the name of the operation that comes back, and reports another one as an error at once. Only from
+   * 0.5.6 on: 0.5.3 and 0.5.4, of the same numbering, stop reading answers for good. See `Client.survivesOtherOps`.
+   */
   readonly reportsOtherOps: boolean
 }
 

@@ -33,6 +33,8 @@ export interface WireContext {
 
 export type Request =
   | { readonly op: 'get_chunk_size' | 'get_experimental' | 'noop' | 'clear' }
+  /** `alignmentTokens`: the chunk must be a multiple of it. */
+  | { readonly op: 'negotiate_chunk_size'; readonly alignmentTokens: number }
   | { readonly op: 'ping'; readonly instanceId: bigint | null }
   | { readonly op: 'register_kv_cache_engine_driven_context'; readonly context: WireContext }
   | { readonly op: 'unregister_kv_cache_engine_driven_context'; readonly instanceId: bigint }

@@ -56,6 +56,8 @@ export class Client {
   readonly identity: Uint8Array
   /** Its numbering of operations, once known. */
   generation: Generation | null = null
+  /** An answer that names another operation is an error to it, and not the end of its reading thread. */
+  survivesOtherOps = false
   lastSeenMs: number
   hasPinged = false
   /** It was told how to reach the path that is served. */

@@ -35,6 +35,8 @@ const QUEUED_MAX = 1024
 const EXPERIMENTAL = textsReply([])
 const OK = textReply('OK')
 const WRONG_PATH = 'refused: set lmcache.mp.mp_transfer_mode to engine_driven'
+/** `get_experimental` of 0.5.3 and 0.5.4. */
+const EXPERIMENTAL_BEFORE_0_5_5 = 40
 const WRONG_LAYOUT = 'refused: the log of the kvtier engine says why'
 
 /** The "no" of each operation: what a client understands and lives with. */
@@ -52,6 +54,7 @@ const NO: { readonly [Op in ServedOp]: Reply } = {
   commit_retrieve: FALSE,
   clear: NONE,
   get_chunk_size: REFUSED,
+  negotiate_chunk_size: REFUSED,
   ping: FALSE,
   report_block_allocation: NONE,
   noop: OK,
@@ -110,6 +113,7 @@ export class Dispatcher {
     counts.requests += 1
     const client = this.#clients.heard(identity, clock.nowMs())
     const incoming = decodeIncoming(frames, generationFor(client, frames))
+    if (incoming.kind !== 'malformed' && tellsOfNewer(incoming)) client.survivesOtherOps = true
     switch (incoming.kind) {
       case 'request':
         this.#perform(client, incoming.envelope, incoming.request)
@@ -226,11 +230,25 @@ export class Dispatcher {
         return this.#clear()
       case 'get_chunk_size':
         return this.#chunkSize
+      case 'negotiate_chunk_size':
+        return this.#negotiate(request.alignmentTokens)
       case 'get_experimental':
         return EXPERIMENTAL
       default:
         return OK
     }
+  }
+
+  #negotiate(alignmentTokens: number): Reply {
+    const { engine, counts, log } = this.#parts
+    const { chunkTokens } = engine.options
+    if (chunkTokens % alignmentTokens === 0) return this.#chunkSize
+    counts.refused += 1
+    log.warn(
+      { alignmentTokens, chunkTokens },
+      'a client needs chunks of a multiple of other tokens: set --chunk-tokens',
+    )
+    return REFUSED
   }
 
   async #clear(): Promise<Reply> {
@@ -261,17 +279,31 @@ export class Dispatcher {
   }
 
   #refuse(client: Client, { uid }: Envelope, text: string): void {
-    if (client.generation?.reportsOtherOps === true) this.#send([client.identity, uid, textReply(text)!])
+    if (client.generation?.reportsOtherOps === true && client.survivesOtherOps) {
+      this.#send([client.identity, uid, textReply(text)!])
+    }
   }
 }
 
-/** The numbering of a client: told by the id of its first `get_chunk_size`; until then, that of today. */
+/**
+ * The numbering of a client: told by the id of its first `get_chunk_size`, or by an operation that has only a name;
+ * until then, that of today.
+ */
 function generationFor(client: Client, frames: readonly Uint8Array[]): Generation {
   if (client.generation !== null) return client.generation
-  if (frames.length === 2) {
-    const op = decodeOp(frames[1]!)
-    const generation = typeof op === 'number' ? generationOfFirst(op) : undefined
-    if (generation !== undefined) client.generation = generation
+  const op = frames.length < 2 ? undefined : decodeOp(frames[1]!)
+  if (typeof op === 'string') {
+    client.generation = CURRENT_GENERATION
+  } else if (op !== undefined && frames.length === 2) {
+    client.generation = generationOfFirst(op) ?? null
   }
   return client.generation ?? CURRENT_GENERATION
+}
+
+/** What 0.5.3 and 0.5.4 send under another number, or never; every worker sends it before it registers. */
+function tellsOfNewer({ kind, envelope, ...incoming }: Exclude<Incoming, { kind: 'malformed' }>): boolean {
+  const wireOp = decodeOp(envelope.op)
+  if (typeof wireOp === 'string') return true
+  if (kind !== 'request' || !('request' in incoming)) return false
+  return incoming.request.op === 'get_experimental' && wireOp !== EXPERIMENTAL_BEFORE_0_5_5
 }
