@@ -22,7 +22,12 @@ export interface CommandResult {
 
 /** Runs a command of the CLI to its end. One that does not end is killed after `deadlineMs`. */
 export async function runCommand(argv: readonly string[], deadlineMs = 30_000): Promise<CommandResult> {
-  const child = spawn(process.execPath, [MAIN, ...argv], { cwd: REPOSITORY, env: ENVIRONMENT, timeout: deadlineMs })
+  const child = spawn(process.execPath, [MAIN, ...argv], {
+    cwd: REPOSITORY,
+    env: ENVIRONMENT,
+    timeout: deadlineMs,
+    killSignal: 'SIGKILL',
+  })
   const printed = collect(child)
   const [code] = (await once(child, 'close')) as [number | null]
   return { code, stdout: printed.stdout.join(''), stderr: printed.stderr.join('') }
