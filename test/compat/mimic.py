@@ -29,7 +29,7 @@ CURRENT_IDS = dict(register_kv_cache=1, lookup=8, query_prefetch_status=9, wait_
                    unregister_kv_cache_engine_driven_context=15, prepare_store=16, commit_store=17, prepare_retrieve=18,
                    commit_retrieve=19, clear=20, get_chunk_size=21, ping=22, report_block_allocation=23, noop=24,
                    get_experimental=32)
-IDS_OF_0_5_0 = dict(lookup=5, query_prefetch_status=6, wait_prefetch_status=7, free_lookup_locks=9, end_session=10,
+IDS_OF_0_5_0 = dict(register_kv_cache=1, lookup=5, query_prefetch_status=6, wait_prefetch_status=7, free_lookup_locks=9, end_session=10,
                     register_kv_cache_engine_driven_context=11, unregister_kv_cache_engine_driven_context=12,
                     prepare_store=13, commit_store=14, prepare_retrieve=15, commit_retrieve=16, clear=17,
                     get_chunk_size=18, ping=19, report_block_allocation=20, noop=21)
@@ -48,6 +48,10 @@ GENERATIONS = {
 
 class NoAnswer(Exception):
     """Nothing came back in time: on this wire that is how a server says no."""
+
+
+class Refused(Exception):
+    """The answer names another operation: how this engine tells newer clients of an error."""
 
 
 class Client:
@@ -73,7 +77,9 @@ class Client:
         if not self.socket.poll(wait_ms):
             raise NoAnswer(f'{op} got no answer in {wait_ms} ms')
         answer = self.socket.recv_multipart()
-        assert answer[:2] == head, f'{op}: asked {head}, answered {answer[:2]}'
+        assert answer[0] == head[0], f'{op}: asked {head}, answered {answer}'
+        if answer[1] != head[1]:
+            raise Refused(msgpack.unpackb(answer[1]))
         assert len(answer) <= 3, f'{op}: {len(answer)} frames'
         return msgpack.unpackb(answer[2]) if len(answer) == 3 else None
 
@@ -316,19 +322,20 @@ def restarted_worker(url):
 
 
 def strangers(url):
-    """An unregistered worker gets the no of each operation at once, and handles of the other path get no answer."""
+    """An unregistered worker gets the no of each operation at once; handles of the other path are never acknowledged."""
+    for generation, refusal in (('0.5.2', NoAnswer), ('0.5.6', Refused)):
+        other = Worker(url, 'mimic/strangers', generation=generation)
+        try:
+            handles = [msgpack.ExtType(1, b'not unpickled')]
+            other.ask('register_kv_cache', other.instance, handles, other.model, 1, 'vllm', {}, [], wait_ms=300)
+            raise AssertionError(f'{generation}: device handles were acknowledged')
+        except refusal:
+            assert other.ping(None) is True
     worker = Worker(url, 'mimic/strangers')
     worker.unregister()
     tokens = prompt(7, 1, worker.chunk_tokens)
     assert worker.store(tokens, 'a', content(7, 1, worker)) == []
     assert worker.retrieve(tokens, 'a', 0, worker.chunk_tokens) is None
-    handles = msgpack.ExtType(1, b'not unpickled')
-    try:
-        worker.ask('register_kv_cache', worker.instance, [handles], worker.model, 1, 'vllm', {}, [], wait_ms=300)
-        raise AssertionError('device handles were acknowledged')
-    except NoAnswer:
-        pass
-    assert worker.ping(None) is True
     return {}
 
 
@@ -341,13 +348,13 @@ def blocks(url):
 
 
 def clear(url):
-    """After a clear nothing is found."""
+    """A clear is answered, and not obeyed: that needs an option of the engine."""
     scheduler, worker = Scheduler(url, 'mimic/clear'), Worker(url, 'mimic/clear')
     tokens, expected = prompt(8, 2, scheduler.chunk_tokens), content(8, 2, worker)
     assert worker.store(tokens, 'a', expected) == [0, 1]
     assert scheduler.lookup_and_end(tokens, 'b') == 2
     assert scheduler.ask('clear', False) is None
-    assert scheduler.lookup_and_end(tokens, 'c') == 0
+    assert scheduler.lookup_and_end(tokens, 'c') == 2
     return {}
 
 
