@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { makeDirectory } from '../../native/make-directory.ts'
 import { HEADER_BYTES } from '../object-format.ts'
 import type { SpaceEntry } from '../space-table.ts'
 import type { Disk } from './manifest.ts'
@@ -48,7 +49,7 @@ export class ObjectFiles {
 
   /** Makes the directory itself, so that it can be locked. */
   async make(): Promise<void> {
-    await this.#disk.mkdir(this.directory, { recursive: true, mode: 0o700 })
+    makeDirectory(this.directory, 0o700)
   }
 
   /** Makes the folders and deletes what a crash left half-written. Only under the lock. */
