@@ -1,5 +1,6 @@
 import type { CommandSpec } from './command.ts'
 import { DATA_DIR_OPTION } from './data-dir-option.ts'
+import { MP_ADDRESS_OPTION } from './engine-addresses.ts'
 import { replayOptions } from './replay-options.ts'
 import { serveOptions } from './serve-options.ts'
 
@@ -130,6 +131,32 @@ export const COMMANDS: readonly CommandSpec[] = [
       ['kvtier status --url http://127.0.0.1:8080 --json', 'For a script'],
     ],
     load: () => import('./status.ts'),
+  },
+  {
+    name: 'ping',
+    summary: 'Measure the round trip to the MP wire of a running engine.',
+    positionals: [],
+    options: [
+      MP_ADDRESS_OPTION,
+      DATA_DIR_OPTION,
+      { name: 'count', value: 'N', help: 'Pings, one after the other.', default: '100' },
+    ],
+    examples: [
+      ['kvtier ping', 'The engine of this directory'],
+      ['kvtier ping --address 127.0.0.1:5555 --count 10000 --json', 'For a script'],
+    ],
+    load: () => import('./ping.ts'),
+  },
+  {
+    name: 'selftest',
+    summary: 'Store and retrieve a prompt over the MP wire, and compare every byte.',
+    description:
+      'Does what the worker and the scheduler of an inference server do, on this machine: register, store through ' +
+      'shared memory, look up, retrieve. Leaves four small chunks of a model of its own behind, which eviction takes.',
+    positionals: [],
+    options: [MP_ADDRESS_OPTION, DATA_DIR_OPTION],
+    examples: [['kvtier selftest', 'After a deployment']],
+    load: () => import('./selftest.ts'),
   },
   {
     name: 'completion',

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { CacheError } from '../core/errors.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { dataDirOf } from './data-dir-option.ts'
+import { readAddresses } from './engine-addresses.ts'
 import { usageError } from './report-error.ts'
 import { textTable } from './table.ts'
 
@@ -22,20 +22,9 @@ function baseUrl(call: CommandCall): URL {
     if (given !== true && URL.canParse(given) && /^https?:$/.test(new URL(given).protocol)) return new URL(given)
     throw usageError(`--url is "${given}"; write an address such as http://127.0.0.1:8080`, '--url')
   }
-  const dataDir = dataDirOf(call)
-  const path = join(dataDir, 'addresses.json')
-  let addresses: { http?: string }
-  try {
-    addresses = JSON.parse(readFileSync(path, 'utf8')) as { http?: string }
-  } catch (error) {
-    throw new CacheError(
-      'NOT_FOUND',
-      `no engine has written ${path}; start one, or give --url or --data-dir`,
-      {},
-      error,
-    )
-  }
-  if (addresses.http === undefined) throw new CacheError('NOT_FOUND', `the engine of ${dataDir} serves no HTTP API`)
+  const addresses = readAddresses(call, '--url')
+  if (addresses.http === undefined)
+    throw new CacheError('NOT_FOUND', `the engine of ${dataDirOf(call)} serves no HTTP API`)
   return new URL(`http://${addresses.http}`)
 }
 

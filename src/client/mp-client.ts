@@ -29,6 +29,7 @@ interface Waiter {
  */
 export class MpClient {
   readonly #socket = new Dealer({ linger: 0 })
+  readonly #address: string
   readonly #clock: Clock
   readonly #generation: Generation
   readonly #timeoutMs: number
@@ -39,6 +40,7 @@ export class MpClient {
 
   /** @param address host:port. Nobody has to listen there yet. */
   constructor(address: string, options: MpClientOptions) {
+    this.#address = address
     this.#clock = options.clock
     this.#generation = options.generation ?? CURRENT_GENERATION
     this.#timeoutMs = options.timeoutMs ?? 5_000
@@ -135,7 +137,7 @@ export class MpClient {
     const reply = new Promise<Uint8Array | null>((resolve, reject) => {
       const timer = this.#clock.schedule(this.#timeoutMs, () => {
         this.#waiters.delete(uid)
-        reject(new CacheError('ENGINE_TIMEOUT', `the engine did not answer ${op} within ${this.#timeoutMs} ms`))
+        reject(new CacheError('ENGINE_TIMEOUT', `no engine answered at ${this.#address} within ${this.#timeoutMs} ms`))
       })
       this.#waiters.set(uid, { op: String(op), resolve, reject, timer })
     })
