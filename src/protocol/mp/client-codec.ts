@@ -59,10 +59,8 @@ function encodeKey(key: WireKey, form: 'token_ids' | 'token_bytes' = 'token_ids'
   if (key.workerId === null) writer.nil()
   else writer.int(key.workerId)
   writer.str(form)
-  if (form === 'token_ids') {
-    writer.array(key.tokens.length)
-    for (const token of key.tokens) writer.int(token)
-  } else {
+  if (form === 'token_ids') writer.words(key.tokens)
+  else {
     const packed = Buffer.from(key.tokens.slice().buffer)
     writer.bin(packed.swap32())
   }

@@ -145,24 +145,32 @@ export class MsgpackReader {
     return this.#members(count, maximum, 2)
   }
 
-  /** An array of whole numbers of 0..2^32-1. */
+  /** An array of whole numbers of 0..2^32-1. The usual forms are read in place: a prompt has many. */
   words(maximum: number): Uint32Array {
     const count = this.array(maximum)
     const words = new Uint32Array(count)
     const bytes = this.#bytes
+    const quickEnd = bytes.length - 5 // no form below is longer
+    let at = this.#at
     for (let index = 0; index < count; index += 1) {
-      const head = bytes[this.#at]!
+      const head = at <= quickEnd ? bytes[at]! : 0xff
       if (head < 0x80) {
         words[index] = head
-        this.#at += 1
-      } else if (head === 0xcd && this.#at + 3 <= bytes.length) {
-        words[index] = (bytes[this.#at + 1]! << 8) | bytes[this.#at + 2]!
-        this.#at += 3
+        at += 1
+      } else if (head === 0xcd) {
+        words[index] = (bytes[at + 1]! << 8) | bytes[at + 2]!
+        at += 3
+      } else if (head === 0xce) {
+        words[index] = (bytes[at + 1]! << 24) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 8) | bytes[at + 4]!
+        at += 5
       } else {
+        this.#at = at
         words[index] = this.count(0, 0xffff_ffff)
+        if (this.#isBroken) break
+        at = this.#at
       }
-      if (this.#isBroken) break
     }
+    this.#at = at
     return this.#isBroken ? new Uint32Array(0) : words
   }
 

@@ -67,6 +67,27 @@ export class MsgpackWriter {
     return count < 0x1_0000 ? this.#sized(0xde, count, 2) : this.#sized(0xdf, count, 4)
   }
 
+  /** An array of whole numbers of 32 bits. */
+  words(values: Uint32Array): this {
+    this.array(values.length)
+    const start = this.#grow(5 * values.length)
+    const bytes = this.#bytes
+    let at = start
+    for (const value of values) {
+      if (value < 0x80) bytes[at++] = value
+      else if (value < 0x100) {
+        bytes[at++] = 0xcc
+        bytes[at++] = value
+      } else {
+        const width = value < 0x1_0000 ? 2 : 4
+        bytes[at++] = width === 2 ? 0xcd : 0xce
+        for (let shift = 8 * (width - 1); shift >= 0; shift -= 8) bytes[at++] = value >>> shift
+      }
+    }
+    this.#at = at
+    return this
+  }
+
   /** Values that are encoded already. */
   raw(encoded: Uint8Array): this {
     const at = this.#grow(encoded.length)

@@ -60,11 +60,14 @@ it('reads and writes strings and bytes of every length form', () => {
   }
 })
 
-it('reads lists of tokens', () => {
+const token = fc.oneof(...[2 ** 8, 2 ** 16, 2 ** 32].map((end) => fc.integer({ min: 0, max: end - 1 })))
+
+it('reads and writes lists of tokens', () => {
   fc.assert(
-    fc.property(fc.array(fc.integer({ min: 0, max: 2 ** 32 - 1 }), { maxLength: 100 }), (tokens) => {
+    fc.property(fc.array(token, { maxLength: 100 }), (tokens) => {
       const reader = new MsgpackReader(encoder.encode(tokens))
       expect([...reader.words(100)]).toEqual(tokens)
+      expect(new MsgpackWriter(1).words(Uint32Array.from(tokens)).finish()).toEqual(encoder.encode(tokens))
       expect(reader.isDone).toBe(true)
     }),
   )
