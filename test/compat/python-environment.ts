@@ -40,6 +40,17 @@ export function pythonEnvironment(file: string, python = 'python3'): PythonEnvir
   return ready
 }
 
+/** A folder with one version of a package, without its dependencies: for PYTHONPATH. @throws Error */
+export function packageFolder(python: string, name: string, version: string): string {
+  const folder = join(CACHE, `${name}-${version}`)
+  if (existsSync(folder)) return folder
+  const draft = `${folder}.${process.pid}`
+  const install = ['-m', 'pip', 'install', '--quiet', '--no-deps', '--target', draft, `${name}==${version}`]
+  execFileSync(python, install, { encoding: 'utf8', stdio: 'pipe' })
+  renameSync(draft, folder)
+  return folder
+}
+
 function reasonOf(error: unknown): string {
   const { stderr = '', message } = error as Error & { stderr?: string }
   const lines = stderr.trim().split('\n')

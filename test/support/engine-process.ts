@@ -39,6 +39,8 @@ export interface EngineProcessOptions {
   readonly main?: string
   /** Default: 64MiB. */
   readonly l1Size?: string
+  /** Default: a free one. */
+  readonly mpPort?: number
   /** Flags of `serve`, after those for free ports and a small L1. */
   readonly flags?: readonly string[]
 }
@@ -59,8 +61,9 @@ export class EngineProcess {
 
   /** Starts an engine on free ports. Resolves once everything listens; throws what it printed when it gives up. */
   static async start(options: EngineProcessOptions): Promise<EngineProcess> {
-    const { dataDir, main = MAIN, l1Size = '64MiB', flags = [] } = options
-    const argv = ['serve', '--data-dir', dataDir, '--http-port', '0', '--prometheus-port', '0', '--mp-port', '0']
+    const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, flags = [] } = options
+    const ports = ['--http-port', '0', '--prometheus-port', '0', '--mp-port', String(mpPort)]
+    const argv = ['serve', '--data-dir', dataDir, ...ports]
     const child = spawn(process.execPath, [main, ...argv, '--l1-size', l1Size, ...flags], {
       cwd: REPOSITORY,
       env: ENVIRONMENT,
