@@ -285,6 +285,14 @@ it('answers a worker it does not know with a no that the worker understands', as
   expect(await found(worker, key)).toBe(0)
 })
 
+it('acknowledges a lookup that makes no sense, and finds nothing', async () => {
+  mp = await startMp()
+  const scheduler = mp.connect()
+  expect(await scheduler.request('lookup', Uint8Array.of(0x81, 0xa1))).toBeNull()
+  expect(await scheduler.answer('r')).toBe(0)
+  expect(mp.server.status()).toMatchObject({ requests: 2, badPayloads: 1 })
+})
+
 it.each([
   ['another layout of a known model', contextOf(2n, { hidden: 32 })],
   ['a type of numbers that is unknown', contextOf(2n, { model: 'n', dtype: 'toString' })],

@@ -1,7 +1,7 @@
 import { MODEL_LENGTH_MAX, SALT_FORBIDDEN, SALT_LENGTH_MAX } from '../../core/ids.ts'
 import { MsgpackReader } from '../msgpack/reader.ts'
 import { type Generation, opOf, REFUSED_OPS, type RefusedOp, type ServedOp } from './generations.ts'
-import { type Incoming, LIMITS, type Request, type WireContext, type WireKey } from './messages.ts'
+import { type Envelope, type Incoming, LIMITS, type Request, type WireContext, type WireKey } from './messages.ts'
 
 const WORLD_SIZE_MAX = 255
 const READERS_MAX = 65_535
@@ -13,8 +13,14 @@ const REFUSED = new Set<string>(REFUSED_OPS)
 /**
  * Decodes one message of a client: `[uid][op][payload0]...`, the identity taken off. Nothing throws, whatever the
  * bytes; strings, counts and sizes are bounded.
+ *
+ * @param onOp told which operation it is before its payload is read, which takes a while when there are many tokens.
  */
-export function decodeIncoming(frames: readonly Uint8Array[], generation: Generation): Incoming {
+export function decodeIncoming(
+  frames: readonly Uint8Array[],
+  generation: Generation,
+  onOp?: (op: ServedOp, envelope: Envelope) => void,
+): Incoming {
   const [uid, op, ...payload] = frames
   if (uid === undefined || op === undefined || frames.length > LIMITS.frames) return { kind: 'malformed' }
   const wireOp = decodeOp(op)
@@ -23,6 +29,7 @@ export function decodeIncoming(frames: readonly Uint8Array[], generation: Genera
   const name = opOf(generation, wireOp)
   if (name === undefined) return { kind: 'unknown_op', envelope, op: wireOp }
   if (isForeign(name)) return { kind: 'foreign', envelope, op: name, instanceId: instanceIn(payload[0]) }
+  onOp?.(name, envelope)
   const request = DECODERS[name](new Payload(payload))
   return request === null ? { kind: 'bad_payload', envelope, op: name } : { kind: 'request', envelope, request }
 }

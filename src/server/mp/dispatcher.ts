@@ -112,7 +112,10 @@ export class Dispatcher {
     if (identity === undefined) return
     counts.requests += 1
     const client = this.#clients.heard(identity, clock.nowMs())
-    const incoming = decodeIncoming(frames, generationFor(client, frames))
+    const incoming = decodeIncoming(frames, generationFor(client, frames), (op, envelope) => {
+      // A scheduler waits for it, and it says nothing: the answer is asked for later.
+      if (op === 'lookup') this.#answer(client, envelope, NONE)
+    })
     if (incoming.kind !== 'malformed' && tellsOfNewer(incoming)) client.survivesOtherOps = true
     switch (incoming.kind) {
       case 'request':
@@ -123,7 +126,7 @@ export class Dispatcher {
         break
       case 'bad_payload':
         counts.badPayloads += 1
-        this.#answer(client, incoming.envelope, NO[incoming.op])
+        if (incoming.op !== 'lookup') this.#answer(client, incoming.envelope, NO[incoming.op])
         break
       case 'unknown_op':
         counts.unknownOps += 1
@@ -144,7 +147,6 @@ export class Dispatcher {
 
   #perform(client: Client, envelope: Envelope, request: Request): void {
     if (request.op === 'lookup') {
-      this.#answer(client, envelope, NONE) // before the work: the scheduler waits for it
       void this.#settle(this.#lookups.lookup(client, request as RequestOf<'lookup'>), NONE)
     } else if (!ORDERED.has(request.op)) {
       this.#run(client, envelope, request)
