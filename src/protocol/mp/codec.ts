@@ -1,6 +1,7 @@
 import { MODEL_LENGTH_MAX, SALT_FORBIDDEN, SALT_LENGTH_MAX } from '../../core/ids.ts'
 import { MsgpackReader } from '../msgpack/reader.ts'
 import { type Generation, opOf, REFUSED_OPS, type RefusedOp, type ServedOp } from './generations.ts'
+import type { KeyCache } from './key-cache.ts'
 import { type Envelope, type Incoming, LIMITS, type Request, type WireContext, type WireKey } from './messages.ts'
 
 const WORLD_SIZE_MAX = 255
@@ -10,16 +11,22 @@ const UID_BYTES_MAX = 9
 const OP_BYTES_MAX = 128
 const REFUSED = new Set<string>(REFUSED_OPS)
 
+/** What spares time where prompts are long. */
+export interface DecodeHelp {
+  /** Finds keys that were read before, and remembers those that are. */
+  readonly keys?: KeyCache
+  /** Told which operation it is before its payload is read, which takes a while when there are many tokens. */
+  readonly onOp?: (op: ServedOp, envelope: Envelope) => void
+}
+
 /**
  * Decodes one message of a client: `[uid][op][payload0]...`, the identity taken off. Nothing throws, whatever the
  * bytes; strings, counts and sizes are bounded.
- *
- * @param onOp told which operation it is before its payload is read, which takes a while when there are many tokens.
  */
 export function decodeIncoming(
   frames: readonly Uint8Array[],
   generation: Generation,
-  onOp?: (op: ServedOp, envelope: Envelope) => void,
+  { keys, onOp }: DecodeHelp = {},
 ): Incoming {
   const [uid, op, ...payload] = frames
   if (uid === undefined || op === undefined || frames.length > LIMITS.frames) return { kind: 'malformed' }
@@ -30,7 +37,7 @@ export function decodeIncoming(
   if (name === undefined) return { kind: 'unknown_op', envelope, op: wireOp }
   if (isForeign(name)) return { kind: 'foreign', envelope, op: name, instanceId: instanceIn(payload[0]) }
   onOp?.(name, envelope)
-  const request = DECODERS[name](new Payload(payload))
+  const request = DECODERS[name](new Payload(payload, keys))
   return request === null ? { kind: 'bad_payload', envelope, op: name } : { kind: 'request', envelope, request }
 }
 
@@ -63,11 +70,13 @@ function instanceIn(frame: Uint8Array | undefined): bigint | null {
 /** The payload frames of one request, read in order. A frame too few or one that is wrong shows in `isGood`. */
 class Payload {
   readonly #frames: readonly Uint8Array[]
+  readonly #keys: KeyCache | undefined
   #at = 0
   #isGood = true
 
-  constructor(frames: readonly Uint8Array[]) {
+  constructor(frames: readonly Uint8Array[], keys: KeyCache | undefined) {
     this.#frames = frames
+    this.#keys = keys
   }
 
   get isEmpty(): boolean {
@@ -85,6 +94,19 @@ class Payload {
     const value = take(reader)
     if (!reader.isDone) this.#isGood = false
     return value
+  }
+
+  /** As `read`, for a key. */
+  key(): WireKey {
+    const frame = this.#frames[this.#at]
+    const known = frame === undefined ? undefined : this.#keys?.find(frame)
+    if (known !== undefined) {
+      this.#at += 1
+      return known
+    }
+    const key = this.read(readKey)
+    if (frame !== undefined && this.#isGood) this.#keys?.add(frame, key)
+    return key
   }
 
   request<Value extends Request>(request: Value): Value | null {
@@ -131,7 +153,7 @@ const DECODERS: { readonly [Op in ServedOp]: (payload: Payload) => Request | nul
   prepare_retrieve: (payload) => aboutTransfer('prepare_retrieve', payload),
   commit_retrieve: (payload) => aboutTransfer('commit_retrieve', payload),
   commit_store: (payload) => {
-    const key = payload.read(readKey)
+    const key = payload.key()
     const instanceId = payload.read(bigint)
     const dataBytes = payload.read((reader) => reader.bin(Number.MAX_SAFE_INTEGER).length)
     return payload.request({ op: 'commit_store', key, instanceId, dataBytes })
@@ -145,12 +167,12 @@ const DECODERS: { readonly [Op in ServedOp]: (payload: Payload) => Request | nul
 }
 
 function aboutKey(op: 'lookup' | 'free_lookup_locks', payload: Payload): Request | null {
-  const key = payload.read(readKey)
+  const key = payload.key()
   return payload.request({ op, key, tensorParallel: payload.read(tensorParallel) })
 }
 
 function aboutTransfer(op: 'prepare_store' | 'prepare_retrieve' | 'commit_retrieve', payload: Payload): Request | null {
-  const key = payload.read(readKey)
+  const key = payload.key()
   return payload.request({ op, key, instanceId: payload.read(bigint) })
 }
 

@@ -1,6 +1,7 @@
 import { CacheError } from '../../core/errors.ts'
 import { decodeIncoming, decodeOp } from '../../protocol/mp/codec.ts'
 import { CURRENT_GENERATION, type Generation, generationOfFirst, type ServedOp } from '../../protocol/mp/generations.ts'
+import { KeyCache } from '../../protocol/mp/key-cache.ts'
 import type { Envelope, Incoming, Request, RequestOf } from '../../protocol/mp/messages.ts'
 import {
   FALSE,
@@ -84,6 +85,7 @@ export class Dispatcher {
   readonly #send: Send
   readonly #onError: (error: unknown) => void
   readonly #clients: ClientTable
+  readonly #keys = new KeyCache()
   readonly #lookups: LookupHandlers
   readonly #transfers: TransferHandlers
   readonly #workers: WorkerHandlers
@@ -112,9 +114,12 @@ export class Dispatcher {
     if (identity === undefined) return
     counts.requests += 1
     const client = this.#clients.heard(identity, clock.nowMs())
-    const incoming = decodeIncoming(frames, generationFor(client, frames), (op, envelope) => {
-      // A scheduler waits for it, and it says nothing: the answer is asked for later.
-      if (op === 'lookup') this.#answer(client, envelope, NONE)
+    const incoming = decodeIncoming(frames, generationFor(client, frames), {
+      keys: this.#keys,
+      onOp: (op, envelope) => {
+        // A scheduler waits for it, and it says nothing: the answer is asked for later.
+        if (op === 'lookup') this.#answer(client, envelope, NONE)
+      },
     })
     if (incoming.kind !== 'malformed' && tellsOfNewer(incoming)) client.survivesOtherOps = true
     switch (incoming.kind) {

@@ -10,6 +10,7 @@ import {
   opOf,
   SERVED_OPS,
 } from '../../../../src/protocol/mp/generations.ts'
+import { KeyCache } from '../../../../src/protocol/mp/key-cache.ts'
 import type { Request, WireKey } from '../../../../src/protocol/mp/messages.ts'
 import * as replies from '../../../../src/protocol/mp/replies.ts'
 import { random } from '../../../support/random.ts'
@@ -234,3 +235,22 @@ function mangle(frame: Uint8Array, next: (limit: number) => number): Uint8Array 
   }
   return Buffer.concat([Uint8Array.from([[0xdb, 0xc6, 0xc9, 0xdd, 0xdf][next(5)]!, 0x3f, 0xff, 0xff, 0xff]), bytes])
 }
+
+it('reads a long key once, and never takes one for another', () => {
+  const keys = new KeyCache(2)
+  const tokens = Array.from({ length: 400 }, (_, index) => index * 1000)
+  const read = (key: object) => {
+    const frames = [UID, encoder.encode('prepare_retrieve'), encoder.encode(key), encoder.encode(1n)]
+    const incoming = decodeIncoming(frames, CURRENT_GENERATION, { keys })
+    return incoming.kind === 'request' && 'key' in incoming.request ? incoming.request.key : undefined
+  }
+  const long = { ...KEY, token_ids: tokens, end: 400 }
+  const first = read(long)
+  expect(read(long)).toBe(first)
+  const others = ['x', 'y', 'z'].map((name) => ({ ...long, request_id: name }))
+  for (const other of others) expect(read(other)).toMatchObject({ requestId: other.request_id, tokens: first!.tokens })
+  expect(read(long)).toEqual(first)
+  expect(read(long)).not.toBe(first)
+  expect(read({ ...long, end: 'x' })).toBeUndefined()
+  expect(read({ ...long, end: 'x' })).toBeUndefined()
+})
