@@ -146,6 +146,7 @@ function makeEngine(memory: Uint8Array, clock: SystemClock) {
   }
   const transfer = {
     storeBudgetBytes: MIB,
+    storeBatches: 8,
     storeQueueShards: 16,
     batchShards: 16,
     loadBudgetBytes: MIB,

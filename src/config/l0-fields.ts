@@ -29,6 +29,12 @@ export const l0Fields = {
     { minimum: 1, maximum: 100_000_000 },
     'L0 blocks at most; a block size that gives more is raised.',
   ),
+  observedBlocksMax: integer(
+    '--l0-observed-blocks',
+    L0_DEFAULTS.observedBlocksMax,
+    { minimum: 1, maximum: 100_000_000 },
+    'Block ids at most that are watched on the GPUs of inference servers.',
+  ),
   lifecycleSampleEvery: integer(
     '--l0-lifecycle-sample',
     L0_DEFAULTS.lifecycleSampleEvery,

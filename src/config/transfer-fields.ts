@@ -6,9 +6,17 @@ const MIB = 1024 ** 2
 export const transferFields = {
   storeBudgetBytes: bytes(
     '--transfer-store-budget',
-    '256MiB',
-    'Bytes of L2 stores in flight to one adapter at most.',
+    derived('an eighth of --l1-size, at most 256MiB', (known) => {
+      return Math.max(MIB, Math.min(256 * MIB, Math.floor(known.value<number>('--l1-size') / 8)))
+    }),
+    'Bytes of L2 stores in flight to one adapter at most. L1 cannot evict what is in flight.',
     MIB,
+  ),
+  storeBatches: integer(
+    '--transfer-store-batches',
+    8,
+    { minimum: 1, maximum: 1024 },
+    'Batches of L2 stores in flight to one adapter at most; what waits meanwhile goes in larger batches.',
   ),
   storeQueueShards: integer(
     '--transfer-store-queue',

@@ -2,6 +2,8 @@
 export interface TransferOptions {
   /** Bytes of L2 stores in flight to one adapter. */
   readonly storeBudgetBytes: number
+  /** Batches of L2 stores in flight to one adapter; what waits meanwhile goes in larger batches. */
+  readonly storeBatches: number
   /** Shards waiting for one adapter; further ones are skipped and counted. */
   readonly storeQueueShards: number
   /** Shards of one store or load batch at most. */

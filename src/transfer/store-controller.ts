@@ -26,6 +26,7 @@ export interface StoreControllerParts {
 
 /** What waits for, and is on its way to, one adapter. */
 interface Lane {
+  inflightBatches: number
   readonly adapter: Attached
   readonly queue: StoreQueue
   readonly budget: InflightBudget
@@ -118,7 +119,7 @@ export class StoreController {
     if (lane === undefined) {
       const { storeBudgetBytes, storeQueueShards } = this.#parts.options
       const budget = new InflightBudget(storeBudgetBytes)
-      lane = { adapter, queue: new StoreQueue(storeQueueShards), budget }
+      lane = { adapter, queue: new StoreQueue(storeQueueShards), budget, inflightBatches: 0 }
       this.#lanes.set(adapter, lane)
     }
     return lane
@@ -127,8 +128,8 @@ export class StoreController {
   /** False when the lane must wait. */
   #startBatch(lane: Lane): boolean {
     const { adapter, queue, budget } = lane
-    if (!adapter.isStorable) return false
     const { l1, options } = this.#parts
+    if (!adapter.isStorable || lane.inflightBatches === options.storeBatches) return false
     const first = queue.at(0)
     const space = queue.space[first]! as SpaceId
     const rank = queue.rank[first]!
@@ -163,10 +164,12 @@ export class StoreController {
     const sources = Array.from({ length: held }, (_, at) => view(this.#slots.offset[at]!, this.#slots.length[at]!))
     const isTaken = lane.budget.tryAcquire(bytes)
     assert(isTaken, 'a batch over its budget')
+    lane.inflightBatches += 1
     this.#inflightBatches += 1
     const settle = () => {
       l1.release(lease)
       lane.budget.release(bytes)
+      lane.inflightBatches -= 1
       this.#inflightBatches -= 1
       this.#loop.wake()
       this.#tellIdle()

@@ -67,6 +67,7 @@ export function makeEngine({
       },
       transfer: {
         storeBudgetBytes: 16 * KIB,
+        storeBatches: 8,
         storeQueueShards: 64,
         batchShards: 4,
         loadBudgetBytes: loadBudgetBytes ?? 16 * KIB,

@@ -205,7 +205,7 @@ function pathMatches(pattern: string, path: string): boolean {
 
 function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const { status, body, isRetryable } = mapError(error, request.id)
-  if (status >= 500 && body.error.code !== 'SHUTTING_DOWN') {
+  if (status === 500) {
     request.log.error({ err: error, route: request.routeOptions?.url }, 'failed')
   }
   if (isRetryable) reply.header('retry-after', '1')

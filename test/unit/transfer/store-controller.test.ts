@@ -58,6 +58,22 @@ it('keeps bytes in flight within the budget, and goes on as batches end', async 
   expect(engine.stores.inflightBatches).toBe(0)
 })
 
+it('sends what waits in larger batches once enough are in flight', async () => {
+  const adapter = new GatedAdapter('store')
+  const { store, run, engine } = await withAdapters(adapter)
+  for (const letter of 'abcdefghijklmno') {
+    store(letter)
+    await run()
+  }
+  expect(adapter.calls).toEqual(Array(8).fill('store 1'))
+  adapter.openGate()
+  await run()
+  expect(adapter.calls.slice(8)).toEqual(['store 4', 'store 3'])
+  adapter.openGate()
+  await run()
+  expect(engine.stores.inflightBatches + engine.stores.queuedShards).toBe(0)
+})
+
 it('lets a stuck adapter delay only itself', async () => {
   const stuck = new GatedAdapter('store')
   const free = new GatedAdapter()
