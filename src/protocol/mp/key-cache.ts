@@ -27,10 +27,10 @@ export class KeyCache {
     return undefined
   }
 
-  /** Remembers a frame and its key. The caller leaves both alone from then on. */
+  /** Remembers a frame, as a copy, and its key. */
   add(frame: Uint8Array, key: WireKey): void {
     if (frame.length < FRAME_BYTES_MIN || frame.length > FRAME_BYTES_MAX) return
-    this.#frames[this.#next] = frame
+    this.#frames[this.#next] = new Uint8Array(frame)
     this.#keys[this.#next] = key
     this.#next = (this.#next + 1) % this.#frames.length
   }
