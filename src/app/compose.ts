@@ -6,6 +6,7 @@ import type { EngineOptions } from '../engine/options.ts'
 import { LOOPS } from '../events/counters.ts'
 import { BlockManager } from '../l0/block-manager.ts'
 import type { Device } from '../l0/device.ts'
+import { ObservedL0 } from '../l0/observed-l0.ts'
 import type { L0Options } from '../l0/options.ts'
 import { EvictionLoop } from '../l1/eviction-loop.ts'
 import { L1Cache } from '../l1/l1-cache.ts'
@@ -94,7 +95,9 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
   const prefetcher = new Prefetcher({ ...transfer, budget, totals: cells.engine, onError: onTransferError })
   const stores = new StoreController({ ...transfer, clock, onError: fail, onBeat: beat('store') })
   const path = device === null ? null : devicePath(options.l0, parts, device, l1)
-  const engine = new Engine({ options: options.engine, clock, cells, l1, adapters, prefetcher, stores, device: path })
+  const observed = new ObservedL0(options.l0, { events: cells.bus, tenants: cells.l0Tenants, totals: cells.l0 })
+  const common = { clock, cells, l1, adapters, prefetcher, stores }
+  const engine = new Engine({ ...common, options: options.engine, device: path, observed })
   const sweeps = [() => engine.sweep()]
   const sweep = new SupervisedLoop({
     name: 'lease_sweep',

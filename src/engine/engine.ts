@@ -5,6 +5,7 @@ import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
 import { CHUNK_ASKED, CHUNK_STORED, L0_L1_LOADED, L0_L1_STORED } from '../events/catalogue.ts'
 import { chunkTag, sampleValue } from '../events/chunk-tag.ts'
+import type { ObservedL0 } from '../l0/observed-l0.ts'
 import { ChunkRefs } from '../l1/chunk-refs.ts'
 import type { L1Cache } from '../l1/l1-cache.ts'
 import type { SlotList } from '../l1/slot-list.ts'
@@ -41,6 +42,8 @@ export interface EngineParts {
   readonly stores: StoreController
   /** L0 managed by this engine; absent when the GPU belongs to others. */
   readonly device: DevicePath | null
+  /** What others say of their L0. */
+  readonly observed: ObservedL0
 }
 
 /** Which tiers a lookup or clear is about. */
@@ -64,6 +67,7 @@ export class Engine {
   readonly stores: StoreController
   readonly prefetcher: Prefetcher
   readonly device: DevicePath | null
+  readonly observed: ObservedL0
   readonly cells: MetricCells
   readonly pins: PinTable
   readonly sessions: SessionTable
@@ -82,6 +86,7 @@ export class Engine {
     this.stores = parts.stores
     this.prefetcher = parts.prefetcher
     this.device = parts.device
+    this.observed = parts.observed
     this.cells = parts.cells
     this.pins = new PinTable(parts.l1, parts.clock)
     this.sessions = new SessionTable(parts.options.sessions, (session) => this.#endSession(session))

@@ -20,7 +20,7 @@ export function engineStatus(engine: Engine, facts: StatusFacts) {
   return {
     ...facts,
     chunkTokens: options.chunkTokens,
-    l0: engine.device?.status() ?? null,
+    l0: l0Status(engine),
     l1: {
       capacityBytes: cells.l1.get(0, 'capacityBytes'),
       usageBytes: cells.l1.get(0, 'usageBytes'),
@@ -41,6 +41,15 @@ export function engineStatus(engine: Engine, facts: StatusFacts) {
       l1EvictedChunks: cells.l1Tenants.sum('evictedShards'),
     },
   }
+}
+
+/**
+ * `kind` says whose blocks the L0 metrics are about: `observed` = inference servers that report theirs, `managed` =
+ * those of this engine's device, which no inference server uses meanwhile; `none` = there are none.
+ */
+function l0Status({ device, observed }: Engine) {
+  const kind = observed.servers > 0 ? 'observed' : device === null ? 'none' : 'managed'
+  return { kind, observed: observed.status(), ...device?.status() }
 }
 
 /** L1 bytes by (model, salt), largest first. */

@@ -55,7 +55,13 @@ export const L1_FIELDS = [
 export const L0_TENANT_FIELDS = ['allocatedBlocks', 'reusedBlocks', 'evictedBlocks', 'allocationFailures'] as const
 
 /** One row. Owner: l0/. */
-export const L0_FIELDS = ['capacityBlocks', 'usedBlocks', 'freeBlocks'] as const
+export const L0_FIELDS = [
+  'capacityBlocks',
+  'usedBlocks',
+  'freeBlocks',
+  'observedBlocks', // of inference servers that report theirs
+  'observedUsedBlocks',
+] as const
 
 /** One row a tenant. Owner: transfer/l0-l1-copier, and engine/ for clients that copy by themselves. Stores go down (L0 to L1), loads go up. */
 export const COPY_TENANT_FIELDS = ['storeBytes', 'storeBusySeconds', 'loadBytes', 'loadBusySeconds'] as const

@@ -8,7 +8,10 @@ import type { RunTable } from './run-table.ts'
 
 type TenantTable = CounterTable<(typeof L0_TENANT_FIELDS)[number]>
 
-/** Tells of the lives of blocks: counters exactly, events for a sample of chunks, one event for each of their blocks. */
+/**
+ * Tells of the lives of blocks: counters exactly, events for a sample. Of managed blocks that is a sample of chunks,
+ * one event for each of their blocks; of observed ones it is a sample of block ids.
+ */
 export class BlockLifecycle {
   readonly #tenants: TenantTable
   readonly #events: EventSink
@@ -58,9 +61,27 @@ export class BlockLifecycle {
     }
   }
 
+  /** As `reused`, for one observed block. */
+  observedReused(tenant: number, id: number, nowMs: number, accessedMs: number): void {
+    this.#count(tenant, this.#reusedBlocks, 1)
+    if (this.#isIdSampled(id)) this.#events.publish(L0_BLOCK_REUSED, tenant, nowMs, (nowMs - accessedMs) / 1000)
+  }
+
+  /** As `evicted`, for one observed block. */
+  observedEvicted(tenant: number, id: number, nowMs: number, allocatedMs: number, accessedMs: number): void {
+    this.#count(tenant, this.#evictedBlocks, 1)
+    if (!this.#isIdSampled(id)) return
+    const lifetimeSeconds = (nowMs - allocatedMs) / 1000
+    this.#events.publish(L0_BLOCK_EVICTED, tenant, nowMs, lifetimeSeconds, (nowMs - accessedMs) / 1000)
+  }
+
   #isSampled({ hash, space }: RunTable, run: number): boolean {
     const at = run * HASH_WORDS
     return sampleValue(chunkTag(hash[at]!, hash[at + 1]!, space[run]!)) < this.#sampleBelow
+  }
+
+  #isIdSampled(id: number): boolean {
+    return sampleValue(chunkTag(id, 0, 0)) < this.#sampleBelow
   }
 
   #count(tenant: number, column: number, amount: number): void {

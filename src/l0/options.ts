@@ -8,6 +8,8 @@ export interface L0Options {
   readonly blockBytes: number
   /** Blocks of the pool at most: a block size that would give more is raised. Bounds the tables of the host. */
   readonly blocksMax: number
+  /** Block ids at most that are watched on GPUs of inference servers, of all of them together. 48 bytes each. */
+  readonly observedBlocksMax: number
   /** One of this many chunks (by hash) has the lifecycle of its blocks published on the bus. 1 = all. */
   readonly lifecycleSampleEvery: number
   /** Bytes between L0 and L1 in flight at most, in each direction; further batches wait in order. */
@@ -22,6 +24,7 @@ export const L0_DEFAULTS: L0Options = {
   blockTokens: 16,
   blockBytes: 0,
   blocksMax: 1024 ** 2,
+  observedBlocksMax: 4 * 1024 ** 2,
   lifecycleSampleEvery: 1,
   copyInFlightBytes: 256 * 1024 ** 2,
   simulatedProfile: 'h100-pcie5',

@@ -106,4 +106,16 @@ export const LIFECYCLE_METRICS = [
     extension: true,
     from: [cell('l0', 'freeBlocks', { visibleWith: ['capacityBlocks'] })],
   }),
+  gauge('l0_observed_blocks', {
+    help: 'Blocks of GPUs of inference servers that were reported.',
+    labels: NONE,
+    extension: true,
+    from: [cell('l0', 'observedBlocks')],
+  }),
+  gauge('l0_observed_used_blocks', {
+    help: 'Reported blocks of requests that have not ended.',
+    labels: NONE,
+    extension: true,
+    from: [cell('l0', 'observedUsedBlocks', { visibleWith: ['observedBlocks'] })],
+  }),
 ] as const

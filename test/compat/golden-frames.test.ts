@@ -9,7 +9,7 @@ import {
   REFUSED_OPS,
   SERVED_OPS,
 } from '../../src/protocol/mp/generations.ts'
-import type { Request, WireKey } from '../../src/protocol/mp/messages.ts'
+import type { BlockRecord, Request, WireKey } from '../../src/protocol/mp/messages.ts'
 import * as replies from '../../src/protocol/mp/replies.ts'
 import { REPOSITORY } from '../support/source-tree.ts'
 
@@ -107,10 +107,18 @@ function expectedRequest({ op, meaning: { payloads } }: Exchange): Partial<Reque
     case 'commit_store':
       return { op, key: expectedKey(first as Fields), instanceId: wide(second), dataBytes: 0 }
     case 'report_block_allocation':
-      return { op, instanceId: wide(first), model: second as string, records: (third as Plain[]).length }
+      return { op, instanceId: wide(first), model: second as string, records: expectedRecords(third as Fields[]) }
     default:
       return { op } as Partial<Request>
   }
+}
+
+function expectedRecords(records: readonly Fields[]): BlockRecord[] {
+  return records.map(({ req_id: requestId, new_block_ids: blockIds, new_token_ids: tokens }) => ({
+    requestId: requestId as string,
+    blockIds: Uint32Array.from(blockIds as number[]),
+    tokens: Uint32Array.from(tokens as number[]),
+  }))
 }
 
 function expectedKey(key: Fields): WireKey {

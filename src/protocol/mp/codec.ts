@@ -2,7 +2,15 @@ import { MODEL_LENGTH_MAX, SALT_FORBIDDEN, SALT_LENGTH_MAX } from '../../core/id
 import { MsgpackReader } from '../msgpack/reader.ts'
 import { type Generation, opOf, REFUSED_OPS, type RefusedOp, type ServedOp } from './generations.ts'
 import type { KeyCache } from './key-cache.ts'
-import { type Envelope, type Incoming, LIMITS, type Request, type WireContext, type WireKey } from './messages.ts'
+import {
+  type BlockRecord,
+  type Envelope,
+  type Incoming,
+  LIMITS,
+  type Request,
+  type WireContext,
+  type WireKey,
+} from './messages.ts'
 
 const WORLD_SIZE_MAX = 255
 const READERS_MAX = 65_535
@@ -10,6 +18,7 @@ const SIZE_MAX = 2 ** 31
 const UID_BYTES_MAX = 9
 const OP_BYTES_MAX = 128
 const REFUSED = new Set<string>(REFUSED_OPS)
+const NO_WORDS: Uint32Array = new Uint32Array(0)
 
 /** What spares time where prompts are long. */
 export interface DecodeHelp {
@@ -161,7 +170,7 @@ const DECODERS: { readonly [Op in ServedOp]: (payload: Payload) => Request | nul
   report_block_allocation: (payload) => {
     const instanceId = payload.read(bigint)
     const model = payload.read(modelName)
-    const records = payload.read(countRecords)
+    const records = payload.read(readRecords)
     return payload.request({ op: 'report_block_allocation', instanceId, model, records })
   },
 }
@@ -293,13 +302,33 @@ function unpackTokens(reader: MsgpackReader): Uint32Array<ArrayBuffer> {
   return words
 }
 
-function countRecords(reader: MsgpackReader): number {
-  const count = reader.array(LIMITS.records)
-  for (let left = count; left > 0; left -= 1) {
-    if (reader.next() !== 'map') reader.refuse()
-    reader.skip()
+function readRecords(reader: MsgpackReader): BlockRecord[] {
+  const records: BlockRecord[] = []
+  for (let left = reader.array(LIMITS.records); left > 0 && !reader.isBroken; left -= 1) {
+    records.push(readRecord(reader))
   }
-  return count
+  return records
+}
+
+function readRecord(reader: MsgpackReader): BlockRecord {
+  const record = { requestId: null as string | null, blockIds: NO_WORDS, tokens: NO_WORDS }
+  for (let left = reader.map(LIMITS.mapFields); left > 0 && !reader.isBroken; left -= 1) {
+    switch (reader.string(LIMITS.nameBytes)) {
+      case 'req_id':
+        record.requestId = requestId(reader)
+        break
+      case 'new_block_ids':
+        record.blockIds = reader.words(LIMITS.tokens)
+        break
+      case 'new_token_ids':
+        record.tokens = reader.words(LIMITS.tokens)
+        break
+      default:
+        reader.skip()
+    }
+  }
+  if (record.requestId === null) reader.refuse()
+  return { ...record, requestId: record.requestId ?? '' }
 }
 
 function checked<Value>(reader: MsgpackReader, value: Value, isRight: (value: Value) => boolean): Value {

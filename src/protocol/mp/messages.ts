@@ -31,6 +31,13 @@ export interface WireContext {
   readonly slots: number | null
 }
 
+/** GPU blocks that a request was given, and the tokens that they hold, in order; the last ones may be known in part. */
+export interface BlockRecord {
+  readonly requestId: string
+  readonly blockIds: Uint32Array
+  readonly tokens: Uint32Array
+}
+
 export type Request =
   | { readonly op: 'get_chunk_size' | 'get_experimental' | 'noop' | 'clear' }
   /** `alignmentTokens`: the chunk must be a multiple of it. */
@@ -57,7 +64,7 @@ export type Request =
       readonly op: 'report_block_allocation'
       readonly instanceId: bigint
       readonly model: string
-      readonly records: number
+      readonly records: readonly BlockRecord[]
     }
 
 /** The request of one operation. */

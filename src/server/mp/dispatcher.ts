@@ -13,6 +13,7 @@ import {
   textReply,
   textsReply,
 } from '../../protocol/mp/replies.ts'
+import { BlockReports } from './block-reports.ts'
 import { type Client, ClientTable } from './clients.ts'
 import { LookupHandlers } from './lookup-handlers.ts'
 import { type MpParts, REFUSED, type Reply } from './parts.ts'
@@ -86,6 +87,7 @@ export class Dispatcher {
   readonly #onError: (error: unknown) => void
   readonly #clients: ClientTable
   readonly #keys = new KeyCache()
+  readonly #blocks: BlockReports
   readonly #lookups: LookupHandlers
   readonly #transfers: TransferHandlers
   readonly #workers: WorkerHandlers
@@ -100,7 +102,11 @@ export class Dispatcher {
     this.#lookups = new LookupHandlers(parts)
     this.#transfers = new TransferHandlers(parts)
     this.#workers = new WorkerHandlers(parts)
-    this.#clients = new ClientTable(options.clients, (client) => this.#lookups.clientGone(client))
+    this.#blocks = new BlockReports(parts)
+    this.#clients = new ClientTable(options.clients, (client) => {
+      this.#lookups.clientGone(client)
+      parts.engine.observed.peerGone(client)
+    })
     this.#chunkSize = intReply(parts.engine.options.chunkTokens)
   }
 
@@ -222,6 +228,7 @@ export class Dispatcher {
         this.#lookups.freeLocks(request as RequestOf<'free_lookup_locks'>)
         return NONE
       case 'end_session':
+        this.#blocks.endRequest(client, request.requestId)
         this.#lookups.endSession(client, request.requestId)
         return NONE
       case 'ping':
@@ -231,7 +238,7 @@ export class Dispatcher {
       case 'unregister_kv_cache_engine_driven_context':
         return this.#workers.unregister(request.instanceId)
       case 'report_block_allocation':
-        this.#parts.counts.blockRecords += request.records
+        this.#blocks.report(client, request)
         return NONE
       case 'clear':
         return this.#clear()

@@ -29,6 +29,8 @@ export interface ShardLayout {
   readonly dtype: string
   readonly isMla: boolean
   readonly shardBytes: number
+  /** Of one block of the worker's GPU. */
+  readonly blockTokens: number
   /** Names the layout: equal texts, equal layouts. */
   readonly text: string
   /** What every slot says of it on the wire. */
@@ -53,5 +55,5 @@ export function layoutOf(context: WireContext, chunkTokens: number): ShardLayout
   const shape = isMla ? plane : [2, ...plane]
   const shardBytes = shape.reduce((bytes, size) => bytes * size, itemBytes)
   const text = `${shape.join('x')} ${dtype}`
-  return { shape, dtype, isMla, shardBytes, text, tail: slotTail(shape, dtype) }
+  return { shape, dtype, isMla, shardBytes, blockTokens, text, tail: slotTail(shape, dtype) }
 }

@@ -42,6 +42,7 @@ export class WorkerHandlers {
     const { instances, engine } = this.#parts
     instances.find(instanceId)?.end(engine.l1)
     instances.remove(instanceId)
+    engine.observed.instanceGone(instanceId)
     return NONE
   }
 
@@ -70,6 +71,7 @@ export class WorkerHandlers {
       const silenceMs = nowMs - instance.lastSeenMs
       if (instance.isReaped || silenceMs <= (instance.hasPinged ? silentMs : graceMs)) continue
       instance.reap(engine.l1)
+      engine.observed.instanceGone(instance.id)
       counts.reapedInstances += 1
       if (instance.openStores === 0) instances.remove(instance.id)
       const detail = { model: instance.model, instance: String(instance.id), openStores: instance.openStores }

@@ -98,8 +98,9 @@ it('reads each request of the wire', () => {
   expect(requestOf('commit_store', KEY, 1n, new Uint8Array(5))).toMatchObject({ dataBytes: 5 })
   expect(requestOf('end_session', 'r', 'more')).toEqual({ op: 'end_session', requestId: 'r' })
   expect(requestOf('clear', true)).toEqual({ op: 'clear' })
-  const record = { req_id: 'r', new_block_ids: [1], new_token_ids: [2] }
-  expect(requestOf('report_block_allocation', 4n, 'm', [record, record])).toMatchObject({ records: 2 })
+  const record = { req_id: 'r', new_block_ids: [1], new_token_ids: [2], later: {} }
+  const records = [{ requestId: 'r', blockIds: Uint32Array.of(1), tokens: Uint32Array.of(2) }]
+  expect(requestOf('report_block_allocation', 4n, 'm', [record])).toMatchObject({ records })
 })
 
 it.each([
