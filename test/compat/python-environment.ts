@@ -15,9 +15,9 @@ export type PythonEnvironment = { readonly python: string } | { readonly missing
  * Python, in the user's cache; later runs find it. Takes seconds to minutes the first time.
  *
  * @param file relative to this folder.
- * @param python the interpreter to build on.
+ * @param resolves false: the file names every package that is needed, and pip does not look for more.
  */
-export function pythonEnvironment(file: string, python = 'python3'): PythonEnvironment {
+export function pythonEnvironment(file: string, { python = 'python3', resolves = true } = {}): PythonEnvironment {
   const requirements = join(REPOSITORY, 'test/compat', file)
   const asked = spawnSync(python, ['-c', 'import sys, venv, ensurepip; print(sys.version)'], { encoding: 'utf8' })
   if (asked.error !== undefined) return { missing: `${python} is missing` }
@@ -31,7 +31,10 @@ export function pythonEnvironment(file: string, python = 'python3'): PythonEnvir
   try {
     execFileSync(python, ['-m', 'venv', draft], { encoding: 'utf8', stdio: 'pipe' })
     const install = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--requirement', requirements]
-    execFileSync(join(draft, 'bin/python'), install, { encoding: 'utf8', stdio: 'pipe' })
+    execFileSync(join(draft, 'bin/python'), resolves ? install : [...install, '--no-deps'], {
+      encoding: 'utf8',
+      stdio: 'pipe',
+    })
     renameSync(draft, folder) // whole or not at all; `bin/python` works from any place, `bin/pip` does not
   } catch (error) {
     rmSync(draft, { recursive: true, force: true })
