@@ -358,31 +358,9 @@ def clear(url):
     return {}
 
 
-def careless(url):
-    """Attaches and ends without taking the name off its resource tracker, as no real client does any more."""
-    worker = Worker(url, 'mimic/careless')
-    resource_tracker.register(worker.segment._name, 'shared_memory')
-    return {'shm_name': worker.segment.name, 'python': sys.version.split()[0]}
-
-
-def load(url, seconds=10):
-    """Stores and retrieves for a while, chunk by chunk, and checks every byte. For runs beside other clients."""
-    scheduler, worker = Scheduler(url, 'mimic/load'), Worker(url, 'mimic/load')
-    size, until, count = scheduler.chunk_tokens, time.monotonic() + seconds, 0
-    while time.monotonic() < until:
-        tokens, expected = prompt(count % 40, 8, size), content(count % 40, 8, worker)
-        found = scheduler.lookup(tokens, f'r{count}')
-        if found:
-            same(worker.retrieve(tokens, f'r{count}', 0, found * size), expected[:found])
-        worker.store(tokens, f'r{count}', expected[found:], start=found * size)
-        scheduler.end(f'r{count}')
-        count += 1
-    return {'requests': count}
-
-
 SCENARIOS = {
     'greet': greet, 'cycle': cycle, 'ranks': ranks, 'mla': mla, 'salts': salts, 'restarted-worker': restarted_worker,
-    'strangers': strangers, 'blocks': blocks, 'clear': clear, 'careless': careless, 'load': load,
+    'strangers': strangers, 'blocks': blocks, 'clear': clear,
 }
 SCENARIOS |= {f'cycle-{name}': lambda url, name=name: cycle(url, name) for name in GENERATIONS}
 
