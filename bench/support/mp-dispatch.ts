@@ -182,6 +182,7 @@ function makeEngine(clock: SystemClock, cells: MetricCells) {
   }
   const transfer = {
     storeBudgetBytes: MIB,
+    storeBatches: 8,
     storeQueueShards: 16,
     batchShards: 16,
     loadBudgetBytes: MIB,
