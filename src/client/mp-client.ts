@@ -3,7 +3,7 @@ import type { Clock, Timer } from '../core/clock.ts'
 import { CacheError } from '../core/errors.ts'
 import { decodeReply, encodePayload, type StoreSlots } from '../protocol/mp/client-codec.ts'
 import { CURRENT_GENERATION, type Generation, idOf, type KnownOp } from '../protocol/mp/generations.ts'
-import type { WireContext, WireKey, WireSlot } from '../protocol/mp/messages.ts'
+import type { BlockRecord, WireContext, WireKey, WireSlot } from '../protocol/mp/messages.ts'
 import { MsgpackReader } from '../protocol/msgpack/reader.ts'
 
 export interface MpClientOptions {
@@ -122,6 +122,12 @@ export class MpClient {
 
   async endSession(requestId: string): Promise<void> {
     await this.#ask('end_session', encodePayload.text(requestId))
+  }
+
+  /** What a scheduler gave its requests. @param instanceId of the scheduler. */
+  async reportBlocks(instanceId: bigint, model: string, records: readonly BlockRecord[]): Promise<void> {
+    const frames = [encodePayload.int(instanceId), encodePayload.text(model), encodePayload.blockRecords(records)]
+    await this.#ask('report_block_allocation', ...frames)
   }
 
   async clear(): Promise<void> {

@@ -1,6 +1,6 @@
 import { MsgpackReader } from '../msgpack/reader.ts'
 import { MsgpackWriter } from '../msgpack/writer.ts'
-import type { WireContext, WireKey, WireSlot } from './messages.ts'
+import type { BlockRecord, WireContext, WireKey, WireSlot } from './messages.ts'
 
 const NAME_BYTES_MAX = 1024
 const LIST_MAX = 1024 * 1024
@@ -15,6 +15,7 @@ export const encodePayload = {
   bytes: (value: Uint8Array) => writer.bin(value).finish(),
   context: encodeContext,
   key: encodeKey,
+  blockRecords: encodeBlockRecords,
 } as const
 
 /** What `prepare_store` answers. */
@@ -47,6 +48,17 @@ function encodeContext(context: WireContext): Uint8Array {
   writer.str('num_physical_slots')
   if (context.slots === null) writer.nil()
   else writer.int(context.slots)
+  return writer.finish()
+}
+
+function encodeBlockRecords(records: readonly BlockRecord[]): Uint8Array {
+  writer.array(records.length)
+  for (const { requestId, blockIds, tokens } of records) {
+    writer.map(3)
+    writer.str('req_id').str(requestId)
+    writer.str('new_block_ids').words(blockIds)
+    writer.str('new_token_ids').words(tokens)
+  }
   return writer.finish()
 }
 
