@@ -64,7 +64,7 @@ class ServerInPlace {
       instances: new InstanceTable(8),
       clock,
       counts: newCounts(),
-      segment: { name: 'none', bytes: ARENA_BYTES },
+      segment: { name: 'none', bytes: ARENA_BYTES, restoreName() {} },
       log: { info: () => {}, warn: (_detail: object, text: string) => fail(text) },
     }
     const options = { clients: 8, silentMs: 120_000, graceMs: 3_600_000, allowsClear: false }
@@ -129,13 +129,13 @@ async function cycle(server: ServerInPlace, form: TokenForm, round: number): Pro
   const [scheduler, worker] = keysOf(form)
   for (const key of [scheduler, worker]) key.name(first).renew(first)
   const ask = (op: KnownOp, payload: readonly Uint8Array[]) => server.ask(`${op}, ${form}`, op, payload)
-  await server.ask(`lookup with hashing, until the answer, ${form}`, 'lookup', [scheduler.bytes, one])
+  await server.ask(`lookup acknowledged; CPU with hashing, ${form}`, 'lookup', [scheduler.bytes, one])
   await server.ask('query_prefetch_status', 'query_prefetch_status', [requestFrame(first)])
   const slots = await ask('prepare_store', [worker.bytes, instance])
   await ask('commit_store', [worker.bytes, instance, encodePayload.bytes(new Uint8Array(0))])
   await server.ask('end_session', 'end_session', [requestFrame(first)])
   for (const key of [scheduler, worker]) key.name(first + 1)
-  await ask('lookup', [scheduler.bytes, one])
+  await server.ask(`lookup acknowledged; CPU of all, ${form}`, 'lookup', [scheduler.bytes, one])
   const found = await server.ask('query_prefetch_status', 'query_prefetch_status', [requestFrame(first + 1)])
   await ask('prepare_retrieve', [worker.bytes, instance])
   await ask('commit_retrieve', [worker.bytes, instance])

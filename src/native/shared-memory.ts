@@ -4,6 +4,7 @@ import {
   constants,
   fstatSync,
   ftruncateSync,
+  linkSync,
   lstatSync,
   openSync,
   rmSync,
@@ -50,6 +51,11 @@ export interface SharedSegment {
   readonly handle: SegmentHandle
   /** Unmaps it here. The name, and mappings of other processes, stay. Idempotent. */
   close(): void
+  /**
+   * Puts the name back when somebody has removed it: Python before 3.13 unlinks a segment that it only attached to,
+   * at its exit. Costs one system call when the name is there.
+   */
+  restoreName(): void
   /** Removes the name, if it still is that of this segment. Mappings stay. Idempotent. */
   unlink(): void
 }
@@ -79,7 +85,7 @@ export async function openSegment(options: SegmentOptions): Promise<SharedSegmen
   if (typeof posix === 'string') throw unavailable(posix)
   if (!/^[\w.-]{1,200}$/.test(name) || name.startsWith('.')) throw unavailable(`${name} is not a name for a segment`)
   const path = join(directory, name)
-  if (options.replaceStale === true) removeStale(path)
+  if (options.replaceStale === true) for (const stale of [path, secondNameOf(path)]) removeStale(stale)
   const limit = memoryLimitBytes()
   if (limit < bytes) throw tooSmall(bytes, limit, 'the memory this process may use')
   const free = freeBytes(directory)
@@ -90,11 +96,13 @@ export async function openSegment(options: SegmentOptions): Promise<SharedSegmen
     ftruncateSync(file.fd, bytes)
     address = posix.mmap(0, bytes, PROT_READ_WRITE, MAP_SHARED, file.fd, 0)
     if (address < 0) throw unavailable(`mmap of ${bytes} bytes failed with error ${posix.errno()}`)
+    linkSync(path, secondNameOf(path))
     await back(posix, file.fd, address, bytes, onProgress).catch((error: unknown) => {
       throw error === ENOSPC ? tooSmall(bytes, freeBytes(directory), directory) : unavailable(String(error))
     })
   } catch (error) {
     if (address > 0) posix.munmap(address, bytes)
+    unlinkOwn(secondNameOf(path), file.stat)
     unlinkOwn(path, file.stat)
     throw error instanceof CacheError ? error : unavailable(String(error), error)
   } finally {
@@ -121,7 +129,7 @@ export function privateSegment(bytes: number): SharedSegment {
   }
   const memory = new Uint8Array(buffer)
   const handle = { address: 0n, bytes, buffer }
-  return { kind: 'private', name: '', bytes, address: 0n, memory, handle, close() {}, unlink() {} }
+  return { kind: 'private', name: '', bytes, address: 0n, memory, handle, close() {}, restoreName() {}, unlink() {} }
 }
 
 class MappedSegment implements SharedSegment {
@@ -136,6 +144,7 @@ class MappedSegment implements SharedSegment {
   readonly #stat: BigIntStats
   readonly #buffer: ArrayBuffer
   #isMapped = true
+  #isNamed = true
 
   constructor(posix: Posix, name: string, path: string, stat: BigIntStats, address: bigint, bytes: number) {
     this.#posix = posix
@@ -156,7 +165,18 @@ class MappedSegment implements SharedSegment {
     this.#posix.munmap(Number(this.address), this.bytes)
   }
 
+  restoreName(): void {
+    if (!this.#isNamed || lstatSync(this.#path, { throwIfNoEntry: false }) !== undefined) return
+    try {
+      linkSync(secondNameOf(this.#path), this.#path)
+    } catch {
+      this.#isNamed = false // somebody removed both: there is nothing to link from
+    }
+  }
+
   unlink(): void {
+    this.#isNamed = false
+    unlinkOwn(secondNameOf(this.#path), this.#stat)
     unlinkOwn(this.#path, this.#stat)
   }
 }
@@ -201,6 +221,11 @@ async function back(
 function touch(posix: Posix, address: number, bytes: number): void {
   const view = new Uint8Array(posix.view(BigInt(address), bytes))
   for (let offset = 0; offset < bytes; offset += PAGE_BYTES) view[offset] = 0
+}
+
+/** A hard link of the segment that clients do not know, and so do not remove. */
+function secondNameOf(path: string): string {
+  return `${path}.keep`
 }
 
 function createFile(path: string): { readonly fd: number; readonly stat: BigIntStats } {

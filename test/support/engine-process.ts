@@ -145,7 +145,7 @@ export class EngineHome {
 
   async remove(): Promise<void> {
     await Promise.all(this.#engines.map((engine) => engine.stop('SIGKILL')))
-    rmSync(this.segmentPath, { force: true })
+    for (const path of [this.segmentPath, `${this.segmentPath}.keep`]) rmSync(path, { force: true })
     rmSync(this.folder, { recursive: true, force: true })
   }
 }

@@ -45,7 +45,7 @@ export async function startMp({ mp = {}, remote, inlineChunks = 64, ...setup }: 
       models: new ModelRegistry(16, memory!.length),
       hasher: new PromptHasher(hasher, remote ?? null, inlineChunks),
       clock,
-      segment: { name: 'kvtier-test', bytes: memory!.length },
+      segment: { name: 'kvtier-test', bytes: memory!.length, restoreName() {} },
       log,
       onError: (error) => errors.push(error),
     },

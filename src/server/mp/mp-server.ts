@@ -16,7 +16,7 @@ export interface MpServerParts {
   readonly hasher: PromptHasher
   readonly clock: Clock
   /** L1's memory: its name for other processes, '' when there is none. */
-  readonly segment: { readonly name: string; readonly bytes: number }
+  readonly segment: { readonly name: string; readonly bytes: number; restoreName(): void }
   readonly log: MpLog
   readonly onError: (error: unknown) => void
 }
@@ -24,6 +24,7 @@ export interface MpServerParts {
 /** The MP wire of one engine. Runs on the data thread: answers lie in L1's index, and inference waits for them. */
 export class MpServer {
   readonly #options: MpOptions
+  readonly #segment: MpServerParts['segment']
   readonly #counts = newCounts()
   readonly #sessions: MpSessions
   readonly #instances: InstanceTable
@@ -33,6 +34,7 @@ export class MpServer {
   constructor(options: MpOptions, parts: MpServerParts) {
     const { engine, models, hasher, clock, segment, log, onError } = parts
     this.#options = options
+    this.#segment = segment
     this.#sessions = new MpSessions(engine.options.sessions, hasher, engine.options.chunkTokens)
     this.#instances = new InstanceTable(options.clientsMax)
     this.#router = new MpRouter({
@@ -69,8 +71,9 @@ export class MpServer {
     return this.#router.listen(this.#options.host, this.#options.port)
   }
 
-  /** Takes the silent for dead. Run by the lease loop. */
+  /** Takes the silent for dead, and keeps the segment's name in place. Run by the lease loop. */
   sweep(): void {
+    this.#segment.restoreName()
     this.#dispatcher.sweep()
   }
 

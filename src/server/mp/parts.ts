@@ -21,7 +21,7 @@ export interface MpParts {
   readonly clock: Clock
   readonly counts: MpCounts
   /** The memory of L1, by the name that other processes map; '' when they cannot. */
-  readonly segment: { readonly name: string; readonly bytes: number }
+  readonly segment: { readonly name: string; readonly bytes: number; restoreName(): void }
   readonly log: MpLog
 }
 

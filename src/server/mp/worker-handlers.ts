@@ -35,6 +35,7 @@ export class WorkerHandlers {
       log.warn({ model: context.model, instance: String(context.instanceId) }, `a worker is refused: ${error.message}`)
       return REFUSED
     }
+    segment.restoreName()
     return segmentReply(segment.name, segment.bytes)
   }
 

@@ -8,6 +8,7 @@ import {
   rmSync,
   statfsSync,
   symlinkSync,
+  unlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -146,7 +147,7 @@ describe('opening a segment', whereShared, () => {
     expect((await errorOf(openSegment({ name, bytes: 4096 }))).code).toBe('SHARED_MEMORY_UNAVAILABLE')
     expect(readFileSync(path, 'utf8')).toBe('left by a dead engine')
     const segment = await openSegment({ name, bytes: 4096, replaceStale: true })
-    cleanups.push(() => segment.close())
+    cleanups.push(() => segment.close(), segment.unlink.bind(segment))
     expect(segment.memory[0]).toBe(0)
   })
 
@@ -228,4 +229,19 @@ describe('a private segment', () => {
     expect(segment.memory[4095]).toBe(1)
     expect(attachSegment(segment.handle)[0]).toBe(1)
   })
+})
+
+it('puts its name back when a client has removed it, and takes both names away at the end', whereShared, async () => {
+  const name = `kvtier-test-${process.pid}-names`
+  const segment = await openSegment({ name, bytes: 64 * 1024 })
+  const path = join('/dev/shm', name)
+  segment.memory[0] = 7
+  unlinkSync(path)
+  segment.restoreName()
+  expect(readFileSync(path)[0]).toBe(7)
+  segment.restoreName()
+  segment.unlink()
+  segment.restoreName()
+  expect([existsSync(path), existsSync(`${path}.keep`)]).toEqual([false, false])
+  segment.close()
 })
