@@ -145,24 +145,26 @@ export class MsgpackReader {
     return this.#members(count, maximum, 2)
   }
 
-  /** An array of whole numbers of 0..2^32-1. The usual forms are read in place: a prompt has many. */
+  /**
+   * An array of whole numbers of 0..2^32-1. A prompt has many: the usual forms are read in place, and those of 1, 2 and
+   * 4 bytes alike, because a processor cannot foresee which comes next.
+   */
   words(maximum: number): Uint32Array {
     const count = this.array(maximum)
     const words = new Uint32Array(count)
     const bytes = this.#bytes
+    const view = this.#view
     const quickEnd = bytes.length - 5 // no form below is longer
     let at = this.#at
     for (let index = 0; index < count; index += 1) {
       const head = at <= quickEnd ? bytes[at]! : 0xff
-      if (head < 0x80) {
+      if (head >= 0xcc && head <= 0xce) {
+        const width = 1 << (head - 0xcc)
+        words[index] = view.getUint32(at + 1) >>> (32 - 8 * width)
+        at += 1 + width
+      } else if (head < 0x80) {
         words[index] = head
         at += 1
-      } else if (head === 0xcd) {
-        words[index] = (bytes[at + 1]! << 8) | bytes[at + 2]!
-        at += 3
-      } else if (head === 0xce) {
-        words[index] = (bytes[at + 1]! << 24) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 8) | bytes[at + 4]!
-        at += 5
       } else {
         this.#at = at
         words[index] = this.count(0, 0xffff_ffff)
