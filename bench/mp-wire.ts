@@ -5,6 +5,7 @@ import { type AnswerBytes, MpCycles } from './support/mp-cycles.ts'
 import { serverTimes } from './support/mp-dispatch.ts'
 import { capacityOf, openLoop } from './support/mp-loops.ts'
 import { withinTime } from './support/mp-peer.ts'
+import { median } from './support/pairs.ts'
 import { SampleSet } from './support/samples.ts'
 
 /**
@@ -15,13 +16,14 @@ import { SampleSet } from './support/samples.ts'
  * at half of the capacity that 8 had; then the same while other clients store prompts that go to L2 and have long
  * prompts hashed. Server time is measured in this process, around the dispatcher, without sockets.
  *
- * `--json`; `--full` takes minutes and has 100,000 samples for each p99 of a ping.
+ * `--json`; `--full` takes hours and has 100,000 samples behind each p99. The few of a short run only place the p50.
  */
 const isFull = process.argv.includes('--full')
-const ROUNDS = isFull ? 2_000 : 60
-const PINGS = 50 // a round
-const OPEN_MS = isFull ? 120_000 : 3_000
-const CAPACITY_MS = isFull ? 5_000 : 1_500
+const SAMPLES = 100_000
+const ROUNDS = isFull ? SAMPLES : 60
+const PINGS = isFull ? 1 : 50 // a round
+const OPEN_MS = 3_000
+const CAPACITY_MS = isFull ? 5_000 : 500
 const CLIENTS = [8, 64]
 
 interface Row {
@@ -76,6 +78,13 @@ async function closedLoop(engine: MpCycles, floor: MpCycles, pids: readonly [num
   return { rows: rowsOf('1 client', ...samples), pingCpuUs: pingCpuMs.map((ms) => Math.round((ms * 1e3) / pings)) }
 }
 
+/** Of three measurements: one may meet a pause of the machine. */
+async function medianCapacity(cycles: readonly MpCycles[]): Promise<number> {
+  const capacities: number[] = []
+  for (let turn = 0; turn < 3; turn += 1) capacities.push(await capacityOf(cycles, CAPACITY_MS))
+  return median(capacities)
+}
+
 async function openLoops(name: string, engine: string, floor: string, bytes: AnswerBytes) {
   const rows: Row[] = []
   let rate = 0
@@ -84,9 +93,10 @@ async function openLoops(name: string, engine: string, floor: string, bytes: Ans
       Array.from({ length: clients }, () => new MpCycles(address, isFloor, bytes))
     const [ours, bare] = [make(engine, false), make(floor, true)]
     for (const one of [...ours, ...bare]) await withinTime(one.hit('token_bytes', null), 'a first request')
-    if (rate === 0) rate = (await capacityOf(ours, CAPACITY_MS)) / 2
+    if (rate === 0) rate = (await medianCapacity(ours)) / 2
+    const openMs = isFull ? (SAMPLES * 1e3) / rate : OPEN_MS
     const phase = `${clients} clients${name}`
-    rows.push(...rowsOf(phase, await openLoop(ours, rate, OPEN_MS), await openLoop(bare, rate, OPEN_MS)))
+    rows.push(...rowsOf(phase, await openLoop(ours, rate, openMs), await openLoop(bare, rate, openMs)))
     for (const { peer } of [...ours, ...bare]) peer.close()
   }
   return { rows, cyclesPerSecond: Math.round(rate) }
@@ -124,7 +134,7 @@ async function busyEngine(floor: string, bytes: AnswerBytes) {
 }
 
 const bytes: AnswerBytes = new Map()
-const server = await serverTimes(isFull ? 5_000 : 300)
+const server = await serverTimes(isFull ? SAMPLES : 300)
 const echo = new Child('mp-echo.ts')
 const floor = `127.0.0.1:${await echo.line()}`
 const quiet = await quietEngine(floor, echo.pid, bytes)
