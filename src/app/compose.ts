@@ -57,8 +57,11 @@ const WORD = 2 ** 32
 export function composeEngine(options: ComposeOptions, parts: ComposeParts): EngineRuntime {
   const { clock, cells, memory, device, random, onError } = parts
   const beat = (loop: (typeof LOOPS)[number]) => {
-    const row = LOOPS.indexOf(loop)
-    return (nowMs: number) => cells.loops.set(row, 'lastBeatMs', nowMs)
+    const { values, stride } = cells.loops
+    const at = LOOPS.indexOf(loop) * stride + cells.loops.column('lastBeatMs')
+    return (nowMs: number) => {
+      values[at] = nowMs
+    }
   }
   const fail = (loop: string, error: unknown) => {
     const row = (LOOPS as readonly string[]).indexOf(loop)

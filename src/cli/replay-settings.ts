@@ -151,19 +151,13 @@ export function engineOptions(settings: ReplaySettings, machine: MachineFacts): 
   }
   const argv = Object.entries(flags).map(([name, value]) => `--${name}=${value}`)
   const { options } = loadConfig({ argv, env: {}, machine, readFile: () => '' })
-  const extentBytes = l1Chunks === 0 ? 0 : blockBytes * wholeExtentChunks(l1Chunks)
+  const extentBytes = l1Chunks === 0 ? 0 : l1Bytes // one length only: one extent holds exactly so many chunks
   const l1 = { ...options.l1, capacityBytes: l1Bytes, extentBytes }
   return { ...options, l1 }
 }
 
 function indexChunks(residentChunks: number): number {
   return Math.max(1024, 2 * residentChunks + 1024)
-}
-
-/** Chunks of one extent, such that whole extents hold exactly so many chunks: no rest is lost. */
-function wholeExtentChunks(chunks: number): number {
-  for (let size = Math.floor(chunks / 16); size > 1; size -= 1) if (chunks % size === 0) return size
-  return 1
 }
 
 /** Policies that the engine has. */

@@ -44,8 +44,8 @@ export const transferFields = {
   ),
   storeIntervalMs: duration(
     '--transfer-store-interval',
-    '50ms',
+    '250ms',
     { minimumMs: 1, maximumMs: 60_000 },
-    'Period of the store loop; a commit also wakes it.',
+    'Period of the store loop; a commit and the end of a batch also wake it.',
   ),
 } satisfies FieldTable<TransferOptions>

@@ -33,18 +33,69 @@ export class SystemClock implements Clock {
   }
 }
 
-interface ManualTimer extends Timer {
+class ManualTimer implements Timer {
   readonly dueMs: number
   readonly order: number
   readonly callback: () => void
+  readonly #clock: ManualTimers
+
+  constructor(clock: ManualTimers, dueMs: number, order: number, callback: () => void) {
+    this.#clock = clock
+    this.dueMs = dueMs
+    this.order = order
+    this.callback = callback
+  }
+
+  cancel(): void {
+    this.#clock.remove(this)
+  }
+}
+
+/** Pending timers in no order: there are few, and a replay sets hundreds of thousands of them. */
+class ManualTimers {
+  readonly #timers: ManualTimer[] = []
+  #order = 0
+  /** When the next timer is due, or Infinity. */
+  nextDueMs = Number.POSITIVE_INFINITY
+
+  add(dueMs: number, callback: () => void): Timer {
+    const timer = new ManualTimer(this, dueMs, this.#order++, callback)
+    this.#timers.push(timer)
+    if (dueMs < this.nextDueMs) this.nextDueMs = dueMs
+    return timer
+  }
+
+  remove(timer: ManualTimer): void {
+    const at = this.#timers.indexOf(timer)
+    if (at < 0) return
+    this.#timers[at] = this.#timers.at(-1)!
+    this.#timers.pop()
+    if (timer.dueMs === this.nextDueMs) this.nextDueMs = this.#first()?.dueMs ?? Number.POSITIVE_INFINITY
+  }
+
+  /** Takes the timer that is due first; of those due at once, the one set first. */
+  take(): ManualTimer {
+    const first = this.#first()!
+    this.remove(first)
+    return first
+  }
+
+  #first(): ManualTimer | undefined {
+    let first = this.#timers[0]
+    for (let at = 1; at < this.#timers.length; at += 1) {
+      const timer = this.#timers[at]!
+      const isEarlier = timer.dueMs < first!.dueMs || (timer.dueMs === first!.dueMs && timer.order < first!.order)
+      if (isEarlier) first = timer
+    }
+    return first
+  }
 }
 
 /** A clock that moves only when told to: tests, and replays on virtual time. */
 export class ManualClock implements Clock {
   #nowMs: number
   readonly #wallOffsetMs: number
-  readonly #timers = new Set<ManualTimer>()
-  #order = 0
+  readonly #timers = new ManualTimers()
 
   constructor(startMs = 1_000_000, wallMs = 1_700_000_000_000) {
     this.#nowMs = startMs
@@ -60,19 +111,12 @@ export class ManualClock implements Clock {
   }
 
   schedule(delayMs: number, callback: () => void): Timer {
-    const timer: ManualTimer = {
-      dueMs: this.#nowMs + Math.max(0, delayMs),
-      order: this.#order++,
-      callback,
-      cancel: () => this.#timers.delete(timer),
-    }
-    this.#timers.add(timer)
-    return timer
+    return this.#timers.add(this.#nowMs + Math.max(0, delayMs), callback)
   }
 
   /** When the next timer is due, or Infinity. */
   nextDueMs(): number {
-    return this.#next()?.dueMs ?? Number.POSITIVE_INFINITY
+    return this.#timers.nextDueMs
   }
 
   /** Moves time forward and runs every timer that falls due on the way, in order, at its own time. */
@@ -82,21 +126,11 @@ export class ManualClock implements Clock {
 
   /** As `advance`, to an absolute reading of `nowMs`. A time in the past runs only what is due already. */
   advanceTo(targetMs: number): void {
-    for (let timer = this.#next(); timer !== undefined && timer.dueMs <= targetMs; timer = this.#next()) {
-      this.#timers.delete(timer)
+    while (this.#timers.nextDueMs <= targetMs) {
+      const timer = this.#timers.take()
       this.#nowMs = Math.max(this.#nowMs, timer.dueMs)
       timer.callback()
     }
     this.#nowMs = Math.max(this.#nowMs, targetMs)
-  }
-
-  #next(): ManualTimer | undefined {
-    let first: ManualTimer | undefined
-    for (const timer of this.#timers) {
-      const isEarlier =
-        first === undefined || timer.dueMs < first.dueMs || (timer.dueMs === first.dueMs && timer.order < first.order)
-      if (isEarlier) first = timer
-    }
-    return first
   }
 }

@@ -44,10 +44,10 @@ export class SupervisedLoop {
   }
 
   #arm(delayMs: number): void {
-    this.#timer = this.#options.clock.schedule(delayMs, () => this.#run())
+    this.#timer = this.#options.clock.schedule(delayMs, this.#run)
   }
 
-  #run(): void {
+  readonly #run = (): void => {
     this.#isWoken = false
     try {
       this.#options.cycle()
