@@ -15,7 +15,10 @@ interface IoWorker {
   readonly hashing: HashPort
 }
 
-/** The io workers of an engine. Adapters are spread over them in turn, and so are prompts to hash. */
+/**
+ * The io workers of an engine. Adapters are spread over them in turn; prompts to hash go in turn to the workers that
+ * host no adapter, or to all when each hosts one.
+ */
 export class IoPool implements HashPort {
   readonly #workers: IoWorker[] = []
   #nextAdapter = 0
@@ -42,7 +45,10 @@ export class IoPool implements HashPort {
   }
 
   hashTokens(chain: Uint8Array, tokens: Uint32Array, chunkTokens: number): Promise<Uint8Array> {
-    const { hashing } = this.#workers[this.#nextPrompt % this.#workers.length]!
+    // Workers without an adapter first: a prompt there never waits behind storage.
+    const busy = Math.min(this.#nextAdapter, this.#workers.length)
+    const [first, count] = busy < this.#workers.length ? [busy, this.#workers.length - busy] : [0, busy]
+    const { hashing } = this.#workers[first + (this.#nextPrompt % count)]!
     this.#nextPrompt += 1
     return hashing.hashTokens(chain, tokens, chunkTokens)
   }
