@@ -22,6 +22,7 @@ export function contextOf(instanceId: bigint): WireContext {
     dtype: 'float16',
     isMla: false,
     slots: null,
+    groups: 0,
   }
 }
 

@@ -85,7 +85,7 @@ export async function selfTest(parts: SelfTestParts, onStep: (step: SelfTestStep
 type Step = <Value>(name: string, work: () => Promise<[Value, string]>) => Promise<Value>
 
 function contextOf(instanceId: bigint, chunkTokens: number): WireContext {
-  const sizes = { worldSize: 1, blockTokens: 1, layers: 1, hidden: 16, slots: chunkTokens }
+  const sizes = { worldSize: 1, blockTokens: 1, layers: 1, hidden: 16, slots: chunkTokens, groups: 0 }
   return { instanceId, model: MODEL, dtype: 'float16', isMla: false, ...sizes }
 }
 

@@ -152,6 +152,7 @@ function expectedContext(context: Fields) {
     dtype: context.dtype_str as string,
     isMla: context.use_mla as boolean,
     slots: (context.num_physical_slots as number | undefined) ?? null,
+    groups: Array.isArray(context.group_layouts) ? context.group_layouts.length : 0,
   }
 }
 

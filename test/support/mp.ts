@@ -86,6 +86,7 @@ export function contextOf(instanceId: bigint, more: Partial<WireContext> = {}): 
     dtype: 'float16',
     isMla: false,
     slots: null,
+    groups: 0,
   }
   return { instanceId, ...base, ...more }
 }

@@ -250,6 +250,7 @@ function readContext(reader: MsgpackReader): WireContext {
     dtype: '',
     isMla: false,
     slots: null as number | null,
+    groups: 0,
   }
   for (let left = reader.map(LIMITS.mapFields); left > 0 && !reader.isBroken; left -= 1) {
     switch (reader.string(LIMITS.nameBytes)) {
@@ -280,6 +281,9 @@ function readContext(reader: MsgpackReader): WireContext {
       case 'num_physical_slots':
         context.slots = reader.takeNil() ? null : reader.count(1, SIZE_MAX)
         break
+      case 'group_layouts':
+        context.groups = skipList(reader)
+        break
       default:
         reader.skip()
     }
@@ -288,6 +292,17 @@ function readContext(reader: MsgpackReader): WireContext {
   const sizes = [worldSize, blockTokens, layers, hidden]
   if (instanceId === null || model === '' || dtype === '' || sizes.includes(0)) reader.refuse()
   return { ...context, instanceId: instanceId ?? 0n }
+}
+
+/** Skips a value. @returns its items when it is an array, else 0. */
+function skipList(reader: MsgpackReader): number {
+  if (reader.next() !== 'array') {
+    reader.skip()
+    return 0
+  }
+  const items = reader.array(LIMITS.records)
+  for (let left = items; left > 0 && !reader.isBroken; left -= 1) reader.skip()
+  return items
 }
 
 /** Tokens packed as big-endian 32-bit words. */

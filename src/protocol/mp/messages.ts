@@ -29,6 +29,8 @@ export interface WireContext {
   readonly isMla: boolean
   /** Slots of one chunk; null = one for each token. */
   readonly slots: number | null
+  /** Groups of layers with layouts of their own, as hybrid models have; 0 = one layout for all. */
+  readonly groups: number
 }
 
 /** GPU blocks that a request was given, and the tokens that they hold, in order; the last ones may be known in part. */

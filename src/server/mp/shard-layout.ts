@@ -39,7 +39,11 @@ export interface ShardLayout {
 
 /** The layout that a worker announces. @throws CacheError BAD_REQUEST */
 export function layoutOf(context: WireContext, chunkTokens: number): ShardLayout {
-  const { layers, hidden, dtype, isMla, blockTokens } = context
+  const { layers, hidden, dtype, isMla, blockTokens, groups } = context
+  if (groups > 0) {
+    const message = `a model with several groups of layers is not served: group_layouts names ${groups}`
+    throw new CacheError('BAD_REQUEST', message, { field: 'group_layouts' })
+  }
   const itemBytes = Object.hasOwn(ITEM_BYTES, dtype) ? ITEM_BYTES[dtype]! : undefined
   if (itemBytes === undefined) {
     throw new CacheError('BAD_REQUEST', `dtype_str ${JSON.stringify(dtype)} is unknown`, { field: 'dtype_str' })
