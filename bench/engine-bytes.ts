@@ -1,13 +1,11 @@
-import { randomInt } from 'node:crypto'
-import { composeEngine } from '../src/app/compose.ts'
 import { SystemClock } from '../src/core/clock.ts'
 import { HASH_WORDS, HashChain } from '../src/core/hash-chain.ts'
 import { NO_LEASE, type SpaceId } from '../src/core/ids.ts'
 import type { Engine } from '../src/engine/engine.ts'
-import { L0_DEFAULTS } from '../src/l0/options.ts'
 import { SlotList } from '../src/l1/slot-list.ts'
 import { MetricCells } from '../src/metrics/cells.ts'
 import { openSegment } from '../src/native/shared-memory.ts'
+import { composeBenchEngine } from './support/bench-engine.ts'
 import { type PairsResult, runPairs, type Side } from './support/pairs.ts'
 
 /**
@@ -120,54 +118,6 @@ function plainSide(shardBytes: number): Side {
   return { name: 'plain copy', run }
 }
 
-function makeEngine(memory: Uint8Array, clock: SystemClock) {
-  const l1 = {
-    capacityBytes: ARENA_BYTES,
-    extentBytes: 0,
-    indexCapacityChunks: 65_536,
-    indexCapacityShards: 65_536,
-    evictionHighRatio: 0.98,
-    evictionLowRatio: 0.97,
-    evictionIntervalMs: 100,
-    policy: 'lru' as const,
-    ghostCapacityChunks: 8_192,
-    leaseCapacity: 64,
-    leaseEntryCapacity: 4_096,
-    lifecycleSampleEvery: 1,
-    pinRatioMax: 0.5,
-  }
-  const engine = {
-    chunkTokens: 256,
-    leaseTtlMs: 30_000,
-    sessions: 64,
-    sweepIntervalMs: 250,
-    hashInlineChunks: 16,
-    models: 8,
-  }
-  const transfer = {
-    storeBudgetBytes: MIB,
-    storeBatches: 8,
-    storeQueueShards: 16,
-    batchShards: 16,
-    loadBudgetBytes: MIB,
-    prefetchJobs: 1,
-    storeIntervalMs: 50,
-  }
-  return composeEngine(
-    { engine, l0: L0_DEFAULTS, l1, transfer },
-    {
-      clock,
-      cells: MetricCells.create(),
-      memory,
-      device: null,
-      random: (limit) => randomInt(limit),
-      onError: (_where, error) => {
-        throw error
-      },
-    },
-  )
-}
-
 function row(shardKib: number, hitRatio: number, { a, b, ratio, ratioMin, ratioMax, pairs }: PairsResult) {
   return {
     shard_kib: shardKib,
@@ -187,7 +137,14 @@ async function main(): Promise<void> {
   segment.unlink()
   const rows = []
   for (const shardKib of SHARDS_KIB) {
-    const runtime = makeEngine(segment.memory, new SystemClock())
+    const runtime = composeBenchEngine({
+      clock: new SystemClock(),
+      cells: MetricCells.create(),
+      memory: segment.memory,
+      arenaBytes: ARENA_BYTES,
+      chunkTokens: 256,
+      hashInlineChunks: PROMPT_CHUNKS,
+    })
     const side = new EngineSide(runtime.engine, segment.memory, shardKib * 1024)
     const pairs = await runPairs(side, plainSide(shardKib * 1024))
     rows.push(row(shardKib, side.hitChunks / side.chunks, pairs))

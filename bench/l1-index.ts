@@ -313,7 +313,7 @@ const report = {
   relativeGrowth: growth / probeGrowth,
   longestPauseMs,
   longestPauseCpuMs,
-  holds: growth <= GROWTH_MAX * probeGrowth && last.bytesPerChunk < BYTES_MAX && longestPauseCpuMs < PAUSE_MAX_MS,
+  holds: growth <= GROWTH_MAX * probeGrowth && last.bytesPerChunk < BYTES_MAX && longestPauseMs < PAUSE_MAX_MS,
 }
 if (process.argv.includes('--json')) console.log(JSON.stringify(report))
 else {

@@ -1,10 +1,7 @@
-import { randomInt } from 'node:crypto'
-import { composeEngine } from '../../src/app/compose.ts'
 import { ChunkHasher } from '../../src/core/chunk-hash.ts'
 import { SystemClock } from '../../src/core/clock.ts'
 import { ModelRegistry } from '../../src/engine/model-registry.ts'
 import { PromptHasher } from '../../src/engine/prompt-hasher.ts'
-import { L0_DEFAULTS } from '../../src/l0/options.ts'
 import { MetricCells } from '../../src/metrics/cells.ts'
 import { encodePayload } from '../../src/protocol/mp/client-codec.ts'
 import type { KnownOp } from '../../src/protocol/mp/generations.ts'
@@ -12,6 +9,7 @@ import { Dispatcher } from '../../src/server/mp/dispatcher.ts'
 import { InstanceTable } from '../../src/server/mp/instances.ts'
 import { newCounts } from '../../src/server/mp/mp-counts.ts'
 import { MpSessions } from '../../src/server/mp/mp-sessions.ts'
+import { composeBenchEngine } from './bench-engine.ts'
 import { opFrame } from './mp-peer.ts'
 import {
   CHUNK_TOKENS,
@@ -46,7 +44,7 @@ interface ServerTime {
 /** A dispatcher and the engine below it, on this thread: prompts are hashed in place, and slots have no bytes. */
 class ServerInPlace {
   readonly #dispatcher: Dispatcher
-  readonly #runtime: ReturnType<typeof makeEngine>
+  readonly #runtime: ReturnType<typeof composeBenchEngine>
   readonly samples = new SampleSet()
   readonly cpuUs = new Map<string, number>()
   readonly #cells = MetricCells.create()
@@ -55,7 +53,14 @@ class ServerInPlace {
 
   constructor(hasher: ChunkHasher) {
     const clock = new SystemClock()
-    this.#runtime = makeEngine(clock, this.#cells)
+    this.#runtime = composeBenchEngine({
+      clock,
+      cells: this.#cells,
+      memory: null,
+      arenaBytes: ARENA_BYTES,
+      chunkTokens: CHUNK_TOKENS,
+      hashInlineChunks: PROMPT_CHUNKS,
+    })
     const { engine } = this.#runtime
     const parts = {
       engine,
@@ -154,50 +159,4 @@ function keysOf(form: TokenForm): readonly [KeyFrame, KeyFrame] {
 
 function fail(error: unknown): never {
   throw error instanceof Error ? error : new Error(String(error))
-}
-
-function makeEngine(clock: SystemClock, cells: MetricCells) {
-  const l1 = {
-    capacityBytes: ARENA_BYTES,
-    extentBytes: 0,
-    indexCapacityChunks: 131_072,
-    indexCapacityShards: 131_072,
-    evictionHighRatio: 0.998,
-    evictionLowRatio: 0.996,
-    evictionIntervalMs: 100,
-    policy: 'lru' as const,
-    ghostCapacityChunks: 8_192,
-    leaseCapacity: 1024,
-    leaseEntryCapacity: 65_536,
-    lifecycleSampleEvery: 1,
-    pinRatioMax: 0.5,
-  }
-  const engine = {
-    chunkTokens: CHUNK_TOKENS,
-    leaseTtlMs: 30_000,
-    sessions: 64,
-    sweepIntervalMs: 250,
-    hashInlineChunks: PROMPT_CHUNKS,
-    models: 8,
-  }
-  const transfer = {
-    storeBudgetBytes: MIB,
-    storeBatches: 8,
-    storeQueueShards: 16,
-    batchShards: 16,
-    loadBudgetBytes: MIB,
-    prefetchJobs: 1,
-    storeIntervalMs: 50,
-  }
-  return composeEngine(
-    { engine, l0: L0_DEFAULTS, l1, transfer },
-    {
-      clock,
-      cells,
-      memory: null,
-      device: null,
-      random: (limit) => randomInt(limit),
-      onError: (_where, error) => fail(error),
-    },
-  )
 }
