@@ -4,17 +4,24 @@ import {
   type AdapterOptions,
   type BackendOptions,
   FILESYSTEM_DEFAULT,
-  type FilesystemAdapterOptions,
   isAdapterName,
   ADAPTER_LIMITS_DEFAULT as LIMITS,
-  MEMORY_DEFAULT,
 } from '../l2/options.ts'
-import { bytes, derived, duration, type Field, integer, type Known, oneOf, Refusal, text } from './fields.ts'
+import { type AdapterEntry, parseKeys } from './adapters/adapter-entry.ts'
+import {
+  BACKEND_TYPES,
+  backendType,
+  exclusiveOf,
+  fieldsOfType,
+  parseBackend,
+  requiredKeys,
+  withoutSecrets,
+} from './adapters/backends.ts'
+import { derived, duration, type Field, integer, type Known, Refusal } from './fields.ts'
 import { suggestion } from './option-names.ts'
 import { formatDurationMs } from './units.ts'
 
 const GIB = 1024 ** 3
-const MIB = 1024 ** 2
 /** Configured adapters at most. Further ones may be added while the engine runs. */
 export const ADAPTERS_MAX = 8
 
@@ -35,41 +42,6 @@ const limitFields = {
   circuitOpenMs: deadline('circuit-open', LIMITS.circuitOpenMs, 'How long it is left alone.'),
 } satisfies { [K in keyof AdapterLimits]: Field<AdapterLimits[K]> }
 
-const filesystemFields = {
-  directory: text('path', '', 'Directory of the objects. Default: l2/NAME in the data directory.'),
-  durability: oneOf(
-    'durability',
-    ['fsync', 'checksum'],
-    FILESYSTEM_DEFAULT.durability,
-    'When an object counts as stored.',
-  ),
-  parallelism: integer(
-    'parallelism',
-    FILESYSTEM_DEFAULT.parallelism,
-    { minimum: 1, maximum: 256 },
-    'Objects written or read at a time.',
-  ),
-  quarantineFiles: integer(
-    'quarantine-files',
-    FILESYSTEM_DEFAULT.quarantineFiles,
-    { minimum: 0, maximum: 65_536 },
-    'Corrupt records kept for a look.',
-  ),
-} satisfies {
-  [K in Exclude<keyof FilesystemAdapterOptions, 'type' | 'capacityBytes'>]: Field<FilesystemAdapterOptions[K]>
-}
-
-const capacityField = bytes('capacity', '10GiB', 'Bytes of objects at most.', MIB)
-
-const KEYS: Readonly<Record<BackendOptions['type'], readonly Field<never>[]>> = {
-  filesystem: [
-    capacityField,
-    ...Object.values(filesystemFields),
-    ...Object.values(limitFields),
-  ] as unknown as Field<never>[],
-  memory: [capacityField, ...Object.values(limitFields)] as unknown as Field<never>[],
-}
-
 /** The L2 adapters, in the order they are asked. Paths are filled in: `directory` is absolute. */
 export const adaptersField: Field<readonly AdapterOptions[]> = {
   flag: '--l2',
@@ -78,8 +50,8 @@ export const adaptersField: Field<readonly AdapterOptions[]> = {
   isRepeatable: true,
   default: derived('disk: filesystem, DATA_DIR/l2/disk, min(10GiB, half the free disk)', defaultAdapters),
   parse: parseAdapters,
-  show: (adapters) => JSON.stringify(adapters),
-  schema: { type: 'array', maxItems: ADAPTERS_MAX, items: { oneOf: [schemaOf('filesystem'), schemaOf('memory')] } },
+  show: (adapters) => JSON.stringify(adapters.map((one) => ({ ...one, backend: withoutSecrets(one.backend) }))),
+  schema: { type: 'array', maxItems: ADAPTERS_MAX, items: { oneOf: BACKEND_TYPES.map(schemaOf) } },
 }
 
 function defaultAdapters(known: Known): readonly AdapterOptions[] {
@@ -98,9 +70,9 @@ function parseAdapters(raw: unknown, known: Known): readonly AdapterOptions[] {
   const adapters = entries.map((entry) => parseAdapter(typeof entry === 'string' ? splitEntry(entry) : entry, known))
   const name = firstTwice(adapters.map((adapter) => adapter.name))
   if (name !== undefined) throw new Refusal(`the name ${name} is used twice; give each adapter its own`)
-  const directories = adapters.flatMap(({ backend }) => (backend.type === 'filesystem' ? [backend.directory] : []))
-  const directory = firstTwice(directories)
-  if (directory !== undefined) throw new Refusal(`the path ${directory} is used twice; give each adapter its own`)
+  const claims = adapters.flatMap(({ backend }) => exclusiveOf(backend) ?? [])
+  const claim = firstTwice(claims)
+  if (claim !== undefined) throw new Refusal(`${claim} is used twice; give each adapter its own`)
   return adapters
 }
 
@@ -116,55 +88,23 @@ function splitEntry(entry: string): Record<string, unknown> {
   return values
 }
 
-function parseAdapter(entry: unknown, known: Known): AdapterOptions {
-  if (typeof entry !== 'object' || entry === null || Array.isArray(entry)) {
+/** Reads one adapter, as `--l2` or an entry of the file has it. @throws Refusal */
+function parseAdapter(given: unknown, known: Known): AdapterOptions {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     throw new Refusal('write each adapter as a mapping with name, type and capacity')
   }
-  const given = entry as Readonly<Record<string, unknown>>
-  const type = (Object.keys(KEYS) as BackendOptions['type'][]).find((word) => word === given.type)
-  if (type === undefined) throw new Refusal(`write type as one of: ${Object.keys(KEYS).join(', ')}`)
-  const keys = ['name', 'type', ...KEYS[type].map((field) => field.flag)]
-  for (const key of Object.keys(given)) {
+  const entry = given as AdapterEntry
+  const type = backendType(entry.type)
+  const keys = ['name', 'type', ...keysOf(type).map((field) => field.flag)]
+  for (const key of Object.keys(entry)) {
     if (!keys.includes(key)) throw new Refusal(`a ${type} adapter has no ${key.slice(0, 40)}${suggestion(key, keys)}`)
   }
-  const name = given.name
-  if (typeof name !== 'string' || !isAdapterName(name) || /^\.+$/.test(name)) {
+  const name = entry.name
+  if (typeof name !== 'string' || !isAdapterName(name)) {
     throw new Refusal('write name as 1 to 64 letters, digits, ".", "_" or "-"')
   }
-  if (given.capacity === undefined) throw new Refusal(`write a capacity for ${name}, such as capacity=10GiB`)
-  const limits = parseAll<AdapterLimits>(limitFields, given, known)
-  const capacityBytes = parseKey(capacityField, given, known)
-  if (type === 'memory') return { name, backend: { ...MEMORY_DEFAULT, capacityBytes }, limits }
-  const { directory, ...rest } = parseAll<Omit<FilesystemAdapterOptions, 'type' | 'capacityBytes'>>(
-    filesystemFields,
-    given,
-    known,
-  )
-  const path =
-    directory === ''
-      ? resolve(known.value<string>('--data-dir'), 'l2', name)
-      : resolve(known.machine.workingDirectory, directory)
-  return { name, backend: { type, ...rest, directory: path, capacityBytes }, limits }
-}
-
-function parseAll<T>(
-  fields: { [K in keyof T]: Field<T[K]> },
-  given: Readonly<Record<string, unknown>>,
-  known: Known,
-): T {
-  const values: Partial<T> = {}
-  for (const name of Object.keys(fields) as (keyof T)[]) values[name] = parseKey(fields[name], given, known)
-  return values as T
-}
-
-function parseKey<T>(field: Field<T>, given: Readonly<Record<string, unknown>>, known: Known): T {
-  if (given[field.flag] === undefined) return field.default as T
-  try {
-    return field.parse(given[field.flag], known)
-  } catch (error) {
-    if (error instanceof Refusal) throw new Refusal(`${field.flag} is wrong: ${error.message}`)
-    throw error
-  }
+  const limits = parseKeys<AdapterLimits>(limitFields, entry, known)
+  return { name, backend: parseBackend(type, name, entry, known), limits }
 }
 
 function deadline(key: string, fallbackMs: number, help: string): Field<number> {
@@ -180,8 +120,14 @@ function schemaOf(type: BackendOptions['type']): Record<string, unknown> {
     },
     type: { const: type },
   }
-  for (const field of KEYS[type]) properties[field.flag] = { ...field.schema, description: field.help }
-  return { type: 'object', required: ['name', 'type', 'capacity'], properties, additionalProperties: false }
+  for (const field of keysOf(type)) properties[field.flag] = { ...field.schema, description: field.help }
+  const required = ['name', 'type', ...Object.keys(requiredKeys(type))]
+  return { type: 'object', required, properties, additionalProperties: false }
+}
+
+/** Every key of an adapter of a type, besides name and type. */
+function keysOf(type: BackendOptions['type']): readonly Field<unknown>[] {
+  return [...fieldsOfType(type), ...(Object.values(limitFields) as Field<unknown>[])]
 }
 
 function firstTwice(names: readonly string[]): string | undefined {

@@ -4,6 +4,7 @@ import { readConfigText } from './config-file.ts'
 import { type Field, type FieldTable, isDerived, type Known, type MachineFacts, Refusal } from './fields.ts'
 import { envOf, fileKeyOf, printable, suggestion } from './option-names.ts'
 import { type ParsedFlags, parseFlags } from './parse-flags.ts'
+import { redact } from './redact.ts'
 
 /** Tables of several owners, each under a name of its own. Order matters: derived defaults look at earlier rows. */
 // biome-ignore lint/suspicious/noExplicitAny: a table of any owner
@@ -145,10 +146,10 @@ function readFile(path: string, inputs: OptionInputs, fields: readonly Field<unk
   return readConfigText(path, contents, keys)
 }
 
-// One line, and short: a value may be long or hold control characters.
+// One line, short, and without secrets: a value may be long or hold control characters.
 function showRaw(raw: unknown): string {
   const value = Array.isArray(raw) && raw.length === 1 ? raw[0] : raw
-  const text = JSON.stringify(value) ?? String(value)
+  const text = redact(JSON.stringify(value) ?? String(value))
   return text.length > 120 ? `${text.slice(0, 117)}...` : text
 }
 

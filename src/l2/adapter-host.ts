@@ -1,15 +1,17 @@
 import { assert } from '../core/assert.ts'
-import type { KeyBatch, L2Adapter } from './adapter.ts'
+import { cannotList, type KeyBatch, type L2Adapter, type ObjectPage } from './adapter.ts'
 import { type AdapterReply, type AdapterRequest, type ObjectBytes, type Port, toWire } from './adapter-messages.ts'
-import type { FilesystemAdapterOptions, MemoryAdapterOptions } from './options.ts'
+import type { BackendOptions } from './options.ts'
+import { scrubObjects } from './scrub-objects.ts'
 
-/** How this thread makes adapters. */
-export interface AdapterFactories {
-  readonly memory: (options: MemoryAdapterOptions) => L2Adapter
-  readonly filesystem: (options: FilesystemAdapterOptions) => L2Adapter
+/** How this thread makes adapters, by type. A factory may load its client library first. */
+export type AdapterFactories = {
+  readonly [Type in BackendOptions['type']]: (
+    options: Extract<BackendOptions, { readonly type: Type }>,
+  ) => L2Adapter | Promise<L2Adapter>
 }
 
-type Answer = Partial<Pick<AdapterReply, 'amount' | 'perKey' | 'inline'>>
+type Answer = Partial<Pick<AdapterReply, 'amount' | 'perKey' | 'inline' | 'page'>>
 type RequestOf<Kind extends AdapterRequest['kind']> = Extract<AdapterRequest, { readonly kind: Kind }>
 
 /**
@@ -17,7 +19,7 @@ type RequestOf<Kind extends AdapterRequest['kind']> = Extract<AdapterRequest, { 
  *
  * @param memory this thread's view of the arena; null when bytes never lie there.
  */
-export function hostAdapters(port: Port, memory: Uint8Array | null, factories: AdapterFactories): void {
+export function hostAdapters(port: Port, memory: Uint8Array | null, factories: Partial<AdapterFactories>): void {
   const host = new AdapterHost(port, memory, factories)
   port.on('message', (request) => void host.take(request as AdapterRequest))
 }
@@ -25,12 +27,12 @@ export function hostAdapters(port: Port, memory: Uint8Array | null, factories: A
 class AdapterHost {
   readonly #port: Port
   readonly #memory: Uint8Array | null
-  readonly #factories: AdapterFactories
+  readonly #factories: Partial<AdapterFactories>
   readonly #adapters = new Map<number, L2Adapter>()
   /** By request. */
   readonly #aborts = new Map<number, AbortController>()
 
-  constructor(port: Port, memory: Uint8Array | null, factories: AdapterFactories) {
+  constructor(port: Port, memory: Uint8Array | null, factories: Partial<AdapterFactories>) {
     this.#port = port
     this.#memory = memory
     this.#factories = factories
@@ -54,13 +56,14 @@ class AdapterHost {
   }
 
   #reply({ id, adapter }: AdapterRequest, answer: Answer, error: unknown): void {
-    const { amount = 0, perKey = null, inline = null } = answer
+    const { amount = 0, perKey = null, inline = null, page = null } = answer
     const usage = this.#adapters.get(adapter)?.usage() ?? null
     const reply: AdapterReply = {
       id,
       amount,
       perKey,
       inline,
+      page,
       usage,
       error: error === null ? null : toWire(error),
     }
@@ -90,6 +93,13 @@ class AdapterHost {
         return this.#load(request, signal)
       case 'remove':
         return { amount: await this.#adapterOf(request).remove(request, signal) }
+      case 'list':
+        return { page: await this.#list(request, signal) }
+      case 'scrub': {
+        const outcomes = new Uint8Array(request.count)
+        const amount = await scrubObjects(this.#adapterOf(request), request, outcomes, signal)
+        return { amount, perKey: outcomes }
+      }
       case 'clear': {
         const { model, salt } = request
         const filter = { ...(model === undefined ? {} : { model }), ...(salt === undefined ? {} : { salt }) }
@@ -103,11 +113,20 @@ class AdapterHost {
   }
 
   async #open({ adapter: number, backend }: RequestOf<'open'>): Promise<Answer> {
-    const make = this.#factories[backend.type] as (options: typeof backend) => L2Adapter
-    const adapter = make(backend)
+    const make = this.#factories[backend.type] as
+      | ((options: typeof backend) => L2Adapter | Promise<L2Adapter>)
+      | undefined
+    assert(make !== undefined, 'an adapter of a type that this thread cannot make')
+    const adapter = await make(backend)
     await adapter.open()
     this.#adapters.set(number, adapter)
     return {}
+  }
+
+  async #list(request: RequestOf<'list'>, signal: AbortSignal): Promise<ObjectPage> {
+    const adapter = this.#adapterOf(request)
+    if (adapter.list === undefined) throw cannotList(adapter)
+    return adapter.list(request.cursor, request.countMax, signal)
   }
 
   async #load(request: RequestOf<'load'>, signal: AbortSignal): Promise<Answer> {

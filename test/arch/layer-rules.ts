@@ -28,13 +28,16 @@ export const RANKS: Readonly<Record<string, number>> = {
 export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   '@fastify/swagger': ['server/http'],
   '@fastify/type-provider-typebox': ['server/http'],
+  aws4: ['l2/adapters/s3'],
   fastify: ['server/http'],
   'hash-wasm': ['core'],
   koffi: ['native'],
   'lru-cache': ['activities', 'engine', 'metrics', 'server', 'tokenizer'],
   pino: ['app', 'server/http'],
   'prom-client': ['metrics', 'server/metrics'],
+  redis: ['l2/adapters/redis'],
   typebox: ['server/http', 'config'],
+  undici: ['l2/adapters'],
   yaml: ['config'],
   zeromq: ['client', 'server/mp'],
 }
