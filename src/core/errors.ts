@@ -75,6 +75,11 @@ export const ERRORS = {
     retryable: false,
     help: 'The adapter is draining, failed or removed and takes no new work.',
   },
+  L2_UNSUPPORTED: {
+    kind: 'usage',
+    retryable: false,
+    help: 'Adapters of this type cannot do that: what they hold cannot be enumerated.',
+  },
   DEVICE_FAULT: { kind: 'unavailable', retryable: false, help: 'A device transfer failed.' },
   DEVICE_OUT_OF_MEMORY: { kind: 'unavailable', retryable: false, help: 'The device cannot back the L0 pool.' },
   ENGINE_TIMEOUT: { kind: 'unavailable', retryable: true, help: 'The engine did not answer in time.' },

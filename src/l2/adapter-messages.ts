@@ -1,5 +1,5 @@
 import { CacheError, type ErrorCode } from '../core/errors.ts'
-import type { AdapterUsage, KeySpace } from './adapter.ts'
+import type { AdapterUsage, KeySpace, ObjectPage } from './adapter.ts'
 import type { BackendOptions } from './options.ts'
 
 // What crosses between the data thread and an io worker that hosts adapters. One reply for each request but `abort`.
@@ -32,6 +32,8 @@ export type RequestBody =
   | { readonly kind: 'open'; readonly backend: BackendOptions }
   | ({ readonly kind: 'lookup' } & KeyMessage)
   | ({ readonly kind: 'remove' } & KeyMessage)
+  | ({ readonly kind: 'scrub' } & KeyMessage)
+  | { readonly kind: 'list'; readonly cursor: string; readonly countMax: number }
   | ({ readonly kind: 'store' } & KeyMessage & ObjectBytes)
   | ({ readonly kind: 'load' } & KeyMessage & ObjectBytes)
   | { readonly kind: 'clear'; readonly model: string | undefined; readonly salt: string | undefined }
@@ -49,6 +51,7 @@ export interface AdapterReply {
   readonly perKey: Uint8Array<ArrayBuffer> | null
   /** Loaded objects that have no place in the arena. */
   readonly inline: Uint8Array<ArrayBuffer> | null
+  readonly page: ObjectPage | null
   readonly usage: AdapterUsage | null
   readonly error: WireError | null
 }

@@ -1,3 +1,5 @@
+import { CacheError } from '../core/errors.ts'
+
 /** Outcome of one key of a batch. */
 export const OUTCOME_OK = 0
 export const OUTCOME_NOT_FOUND = 1
@@ -31,6 +33,14 @@ export interface KeyBatch {
   readonly count: number
   readonly hashes: Uint8Array
   readonly parents: Uint8Array
+}
+
+/** Some of the objects of an adapter. */
+export interface ObjectPage {
+  /** Objects of one space each. A space may come more than once. */
+  readonly batches: readonly KeyBatch[]
+  /** Names the next page; null after the last one. */
+  readonly cursor: string | null
 }
 
 export interface AdapterUsage {
@@ -82,8 +92,34 @@ export interface L2Adapter {
   /** Removes every object of a (model, salt), of a whole model, or all. @returns how many were there. */
   clear(filter: { readonly model?: string; readonly salt?: string }, signal: AbortSignal): Promise<number>
 
+  /**
+   * One page of all objects, in an order of the adapter's own. Whatever is held from the first page to the last is
+   * on at least one of them; what comes or goes meanwhile may be. Refreshes nothing. Absent where objects cannot be
+   * enumerated.
+   *
+   * @param cursor '' for the first page, else that of the page before. Good until the adapter is closed.
+   * @param countMax objects of a page, 1 upwards. A page may have fewer, or none, and not be the last.
+   * @throws CacheError L2_*; BAD_REQUEST for a cursor that this adapter never gave.
+   */
+  list?(cursor: string, countMax: number, signal: AbortSignal): Promise<ObjectPage>
+
+  /**
+   * Reads object i and verifies it, as `load` does, for its outcome alone: a corrupt one is quarantined and counted.
+   * Refreshes nothing. Absent where `load` into memory that is thrown away does it (`scrub-objects.ts`).
+   *
+   * @param outcomes out: one OUTCOME_* a key.
+   * @returns bytes read, summed over OUTCOME_OK.
+   * @throws CacheError L2_* when no key could be tried; one bad key never rejects.
+   */
+  scrub?(batch: KeyBatch, outcomes: Uint8Array, signal: AbortSignal): Promise<number>
+
   usage(): AdapterUsage
 
   /** Flushes and closes. Further calls reject with L2_UNAVAILABLE. */
   close(): Promise<void>
+}
+
+/** The error of `list` where there is none. */
+export function cannotList({ type }: L2Adapter): CacheError {
+  return new CacheError('L2_UNSUPPORTED', `the objects of a ${type} adapter cannot be enumerated`)
 }

@@ -205,6 +205,12 @@ export class ObjectIndex {
     return nodes
   }
 
+  /** The next held object by number after `node`, 0 before the first; NO_NODE after the last. Held ones keep theirs. */
+  nextHeld(node: number): number {
+    for (let next = node + 1; next <= this.#capacity; next += 1) if (this.#state[next] === HELD) return next
+    return NO_NODE
+  }
+
   /** Puts held objects in the order of their stamps, each parent newer than its children. */
   sortByStamp(): void {
     const nodes = this.held()

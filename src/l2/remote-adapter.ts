@@ -1,6 +1,6 @@
 import { CacheError } from '../core/errors.ts'
 import { HASH_BYTES } from '../core/hash-chain.ts'
-import type { AdapterUsage, KeyBatch, L2Adapter } from './adapter.ts'
+import type { AdapterUsage, KeyBatch, L2Adapter, ObjectPage } from './adapter.ts'
 import { type AdapterReply, fromWire, type ObjectBytes, type Port, type RequestBody } from './adapter-messages.ts'
 import type { BackendOptions } from './options.ts'
 
@@ -164,6 +164,16 @@ export class RemoteAdapter implements L2Adapter {
 
   async clear(filter: { readonly model?: string; readonly salt?: string }, signal: AbortSignal): Promise<number> {
     return (await this.#ask({ kind: 'clear', model: filter.model, salt: filter.salt }, signal)).amount
+  }
+
+  async list(cursor: string, countMax: number, signal: AbortSignal): Promise<ObjectPage> {
+    return (await this.#ask({ kind: 'list', cursor, countMax }, signal)).page!
+  }
+
+  async scrub(batch: KeyBatch, outcomes: Uint8Array, signal: AbortSignal): Promise<number> {
+    const reply = await this.#ask({ kind: 'scrub', ...keysOf(batch) }, signal)
+    outcomes.set(reply.perKey!)
+    return reply.amount
   }
 
   usage(): AdapterUsage {

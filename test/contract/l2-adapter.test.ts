@@ -1,7 +1,7 @@
 import { MessageChannel } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SystemClock } from '../../src/core/clock.ts'
-import { type L2Adapter, OUTCOME_FULL, OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../src/l2/adapter.ts'
+import { type KeyBatch, type L2Adapter, OUTCOME_FULL, OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../src/l2/adapter.ts'
 import { hostAdapters } from '../../src/l2/adapter-host.ts'
 import { FilesystemAdapter } from '../../src/l2/adapters/filesystem.ts'
 import { MemoryAdapter } from '../../src/l2/adapters/memory.ts'
@@ -218,6 +218,44 @@ describe.each(Object.entries(SUBJECTS))('the %s adapter', (_name, subject) => {
     expect(await lookupChain(small, 1, 0, 1)).toEqual([0])
   })
 
+  it('lists every object with its parent, a page at a time', async () => {
+    await storeChain(adapter, 1, 0, 7)
+    await storeChain(adapter, 2, 0, 3, OTHER_SPACES.salt)
+    const listed = await listAll(adapter, 4)
+    const expected = [...namesOf(chainBatch(SPACE, 1, 0, 7)), ...namesOf(chainBatch(OTHER_SPACES.salt, 2, 0, 3))]
+    expect(listed.toSorted()).toEqual(expected.toSorted())
+  })
+
+  it('lists nothing when it holds nothing, and refuses a cursor that it never gave', async () => {
+    expect(await listAll(adapter, 4)).toEqual([])
+    const refused = adapter.list?.('../1', 4, NEVER)
+    await expect(refused).rejects.toMatchObject({ code: 'BAD_REQUEST' })
+  })
+
+  it('lists what is held all the while, whatever comes and goes between the pages', async () => {
+    await storeChain(adapter, 1, 0, 8)
+    await storeChain(adapter, 2, 0, 8)
+    let step = 0
+    const listed = await listAll(adapter, 3, async () => {
+      await adapter.remove(chainBatch(SPACE, 2, 7 - step, 8 - step), NEVER)
+      await storeChain(adapter, 3 + step, 0, 2)
+      step += 1
+    })
+    for (const name of namesOf(chainBatch(SPACE, 1, 0, 8))) expect(listed).toContain(name)
+  })
+
+  it('scrubs without bytes: the outcome of each key, and nothing refreshed', async () => {
+    const small = await open(2)
+    await storeChain(small, 1, 0, 1)
+    await storeChain(small, 2, 0, 1)
+    const outcomes = new Uint8Array(2)
+    const bytes = await small.scrub!(chainBatch(SPACE, 1, 0, 2), outcomes, NEVER)
+    expect([...outcomes]).toEqual([OUTCOME_OK, OUTCOME_NOT_FOUND])
+    expect(bytes).toBe(SPACE.shardBytes)
+    await storeChain(small, 3, 0, 1)
+    expect(await lookupChain(small, 1, 0, 1)).toEqual([0])
+  })
+
   it('tries nothing when the batch was given up before', async () => {
     const batch = chainBatch(SPACE, 1, 0, 1)
     const gone = AbortSignal.abort()
@@ -260,3 +298,24 @@ describe.each(Object.entries(SUBJECTS))('the %s adapter', (_name, subject) => {
     }
   })
 })
+
+/** Model, salt, hash and parent of each key. */
+function namesOf({ space, count, hashes, parents }: KeyBatch): string[] {
+  const hex = (bytes: Uint8Array, key: number) => Buffer.from(bytes.subarray(key * 32, key * 32 + 32)).toString('hex')
+  return Array.from({ length: count }, (_, key) =>
+    [space.model, space.salt, hex(hashes, key), hex(parents, key)].join(' '),
+  )
+}
+
+/** Everything that an adapter lists. @param between runs after each page but the last. */
+async function listAll(adapter: L2Adapter, countMax: number, between?: () => Promise<void>): Promise<string[]> {
+  const names: string[] = []
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const page = await adapter.list!(cursor, countMax, NEVER)
+    expect(page.batches.reduce((sum, { count }) => sum + count, 0)).toBeLessThanOrEqual(countMax)
+    names.push(...page.batches.flatMap(namesOf))
+    cursor = page.cursor
+    if (cursor !== null) await between?.()
+  }
+  return names
+}

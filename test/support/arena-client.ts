@@ -1,4 +1,4 @@
-import type { AdapterUsage, KeyBatch, L2Adapter } from '../../src/l2/adapter.ts'
+import type { AdapterUsage, KeyBatch, L2Adapter, ObjectPage } from '../../src/l2/adapter.ts'
 
 /** Passes every batch through views of an arena, as the engine does: bytes are copied in before, and out after. */
 export class ArenaClient implements L2Adapter {
@@ -40,6 +40,14 @@ export class ArenaClient implements L2Adapter {
 
   clear(filter: { readonly model?: string; readonly salt?: string }, signal: AbortSignal): Promise<number> {
     return this.#inner.clear(filter, signal)
+  }
+
+  list(cursor: string, countMax: number, signal: AbortSignal): Promise<ObjectPage> {
+    return this.#inner.list!(cursor, countMax, signal)
+  }
+
+  scrub(batch: KeyBatch, outcomes: Uint8Array, signal: AbortSignal): Promise<number> {
+    return this.#inner.scrub!(batch, outcomes, signal)
   }
 
   usage(): AdapterUsage {

@@ -2,26 +2,26 @@ import * as fsPromises from 'node:fs/promises'
 import { assert } from '../../core/assert.ts'
 import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
-import { HASH_BYTES, HASH_WORDS } from '../../core/hash-chain.ts'
 import {
   type AdapterUsage,
   type KeyBatch,
   type L2Adapter,
-  OUTCOME_CORRUPT,
+  type ObjectPage,
   OUTCOME_FAILED,
   OUTCOME_FULL,
-  OUTCOME_NOT_FOUND,
   OUTCOME_OK,
 } from '../adapter.ts'
 import { followsNeighbour, type KeyWords, keyWords } from '../key-words.ts'
 import { RecordFormat } from '../object-format.ts'
 import { ObjectIndex } from '../object-index.ts'
+import { objectPage } from '../object-pages.ts'
 import type { FilesystemAdapterOptions } from '../options.ts'
-import { type SpaceEntry, SpaceTable } from '../space-table.ts'
+import { SpaceTable } from '../space-table.ts'
 import { DirectoryIndex } from './directory-index.ts'
 import { inLanes, type Lane } from './lanes.ts'
 import { type Disk, Manifest } from './manifest.ts'
 import { errorCode, fileBytes, ObjectFiles } from './object-files.ts'
+import { hexOf, ObjectReader, type Reading } from './object-reader.ts'
 import { ObjectRemover } from './object-remover.ts'
 
 export interface FilesystemParts {
@@ -33,11 +33,7 @@ export interface FilesystemParts {
 }
 
 /** One store or load batch under way. */
-interface Work {
-  readonly batch: KeyBatch
-  readonly space: SpaceEntry
-  readonly format: RecordFormat
-  readonly hashes: KeyWords
+interface Work extends Reading {
   readonly parents: KeyWords
   readonly outcomes: Uint8Array
   bytes: number
@@ -77,6 +73,7 @@ export class FilesystemAdapter implements L2Adapter {
   readonly #manifest: Manifest
   readonly #directory: DirectoryIndex
   readonly #remover: ObjectRemover
+  readonly #reader: ObjectReader
   readonly #index = new ObjectIndex()
   readonly #spaces = new SpaceTable()
   readonly #formats = new Map<number, RecordFormat>()
@@ -85,7 +82,6 @@ export class FilesystemAdapter implements L2Adapter {
   readonly #running = new Set<Promise<unknown>>()
   #lock: { release(): void } | undefined
   #isOpen = false
-  #checksumFailures = 0
 
   constructor(options: FilesystemAdapterOptions, parts: FilesystemParts) {
     const { directory, durability, quarantineFiles } = options
@@ -103,6 +99,12 @@ export class FilesystemAdapter implements L2Adapter {
       directory: this.#directory,
       spaces: this.#spaces,
     })
+    this.#reader = new ObjectReader({
+      clock: parts.clock,
+      files: this.#files,
+      remover: this.#remover,
+      index: this.#index,
+    })
   }
 
   /** @throws CacheError DATA_DIR_LOCKED, DATA_DIR_UNWRITABLE, L2_UNAVAILABLE */
@@ -111,7 +113,7 @@ export class FilesystemAdapter implements L2Adapter {
     try {
       await this.#files.prepare()
       await this.#directory.recover(this.#parts.clock.wallMs())
-      this.#checksumFailures += this.#directory.brokenFiles
+      this.#reader.checksumFailures += this.#directory.brokenFiles
       await this.#remover.alone(() => this.#remover.makeRoom())
       await this.#directory.compact()
     } catch (error) {
@@ -183,13 +185,33 @@ export class FilesystemAdapter implements L2Adapter {
     )
   }
 
+  async list(cursor: string, countMax: number, signal: AbortSignal): Promise<ObjectPage> {
+    this.#check(signal)
+    return objectPage(this.#index, this.#spaces, cursor, countMax)
+  }
+
+  scrub(batch: KeyBatch, outcomes: Uint8Array, signal: AbortSignal) {
+    return this.#run(signal, async () => {
+      const work = this.#workOf(batch, [], outcomes)
+      const scratch = new Map<Lane, Uint8Array>()
+      await inLanes(batch.count, this.#options.parallelism, signal, async (key, lane) => {
+        const target = scratch.get(lane) ?? new Uint8Array(batch.space.shardBytes)
+        scratch.set(lane, target)
+        outcomes[key] = await this.#reader.read(work, key, target, lane)
+        if (outcomes[key] === OUTCOME_OK) work.bytes += target.length
+      })
+      await this.#manifest.flush()
+      return work.bytes
+    })
+  }
+
   usage(): AdapterUsage {
     return {
       bytes: this.#index.heldBytes,
       objects: this.#index.objects,
       capacityBytes: this.#options.capacityBytes,
       evictedObjects: this.#remover.evictedObjects,
-      checksumFailures: this.#checksumFailures,
+      checksumFailures: this.#reader.checksumFailures,
     }
   }
 
@@ -203,7 +225,7 @@ export class FilesystemAdapter implements L2Adapter {
     this.#lock?.release()
   }
 
-  /** Files found at open that are not ours: left alone, and in no sum. */
+  /** Files found at open that are not ours, in no sum. */
   get unknownFiles(): number {
     return this.#directory.unknownFiles
   }
@@ -349,29 +371,13 @@ export class FilesystemAdapter implements L2Adapter {
   }
 
   async #loadOne(work: Work, key: number, target: Uint8Array, lane: Lane): Promise<number> {
-    const { space, hashes, batch } = work
-    if (!this.#index.isHeld(this.#index.find(space.id, hashes, key))) return OUTCOME_NOT_FOUND
-    const hash = hexOf(batch.hashes, key)
-    const path = this.#files.pathOf(space, hash)
-    let length: number
-    try {
-      length = await this.#files.read(path, lane.header, target, lane.spare)
-    } catch (error) {
-      if (errorCode(error) !== 'ENOENT') return OUTCOME_FAILED
-      await this.#remover.alone(() => this.#remover.forgetMissing(space, hashes.subarray(key * HASH_WORDS)))
-      return OUTCOME_NOT_FOUND
+    const outcome = await this.#reader.read(work, key, target, lane)
+    if (outcome === OUTCOME_OK) {
+      work.bytes += target.length
+      const path = this.#files.pathOf(work.space, hexOf(work.batch.hashes, key))
+      await this.#stamp(this.#index.find(work.space.id, work.hashes, key), path)
     }
-    const isLength = length === fileBytes(target.length)
-    if (!isLength || work.format.verify(batch, key, lane.header, target) !== undefined) {
-      this.#checksumFailures += 1
-      await this.#remover.alone(() =>
-        this.#remover.quarantine(space, hashes.subarray(key * HASH_WORDS), this.#parts.clock.wallMs()),
-      )
-      return OUTCOME_CORRUPT
-    }
-    work.bytes += target.length
-    await this.#stamp(this.#index.find(space.id, hashes, key), path)
-    return OUTCOME_OK
+    return outcome
   }
 
   async #stamp(node: number, path: string): Promise<void> {
@@ -380,11 +386,6 @@ export class FilesystemAdapter implements L2Adapter {
     this.#index.setStamp(node, nowMs)
     await this.#files.stamp(path, nowMs)
   }
-}
-
-function hexOf(hashes: Uint8Array, key: number): string {
-  const at = hashes.byteOffset + key * HASH_BYTES
-  return Buffer.from(hashes.buffer, at, HASH_BYTES).toString('hex')
 }
 
 function isFull(error: unknown): boolean {

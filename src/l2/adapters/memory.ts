@@ -5,6 +5,7 @@ import {
   type AdapterUsage,
   type KeyBatch,
   type L2Adapter,
+  type ObjectPage,
   OUTCOME_CORRUPT,
   OUTCOME_FAILED,
   OUTCOME_FULL,
@@ -13,6 +14,7 @@ import {
 } from '../adapter.ts'
 import { followsNeighbour, keyWords } from '../key-words.ts'
 import { NO_NODE, ObjectIndex } from '../object-index.ts'
+import { objectPage } from '../object-pages.ts'
 import type { MemoryAdapterOptions } from '../options.ts'
 import { SpaceTable } from '../space-table.ts'
 
@@ -128,6 +130,28 @@ export class MemoryAdapter implements L2Adapter {
     return nodes.length
   }
 
+  async list(cursor: string, countMax: number, signal: AbortSignal): Promise<ObjectPage> {
+    this.#begin(signal)
+    return objectPage(this.#index, this.#spaces, cursor, countMax)
+  }
+
+  async scrub(batch: KeyBatch, outcomes: Uint8Array, signal: AbortSignal): Promise<number> {
+    this.#begin(signal)
+    outcomes.fill(OUTCOME_NOT_FOUND, 0, batch.count)
+    const space = this.#spaces.find(batch.space)
+    if (space === undefined) return 0
+    const hashes = keyWords(batch.hashes)
+    let bytes = 0
+    for (let key = 0; key < batch.count; key += 1) {
+      const node = this.#index.find(space.id, hashes, key)
+      if (!this.#index.isHeld(node)) continue
+      const length = this.#index.bytesOf(node)
+      outcomes[key] = this.#options.keepBytes ? this.#check(node, this.#payloads[node]!) : OUTCOME_OK
+      if (outcomes[key] === OUTCOME_OK && this.#options.keepBytes) bytes += length
+    }
+    return bytes
+  }
+
   usage(): AdapterUsage {
     return {
       bytes: this.#index.heldBytes,
@@ -179,7 +203,12 @@ export class MemoryAdapter implements L2Adapter {
     const payload = this.#payloads[node]
     if (payload === undefined || payload.length !== target.length) return OUTCOME_FAILED
     target.set(payload)
-    if (crc32(target) === this.#sums[node]) return OUTCOME_OK
+    return this.#check(node, target)
+  }
+
+  /** Whether bytes are those that were stored; an object of which they are not is dropped. */
+  #check(node: number, bytes: Uint8Array): number {
+    if (crc32(bytes) === this.#sums[node]) return OUTCOME_OK
     this.#checksumFailures += 1
     this.#drop(node)
     return OUTCOME_CORRUPT
