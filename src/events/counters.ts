@@ -43,7 +43,8 @@ export const L1_FIELDS = [
   'capacityBytes',
   'usageBytes',
   'usageRatio',
-  'quarantinedBytes',
+  'quarantinedBytes', // of writers that let their lease expire
+  'quarantinedReadBytes', // the same of readers; part of what is resident or removed
   'loopTicks',
   'loopTriggered',
   'leasesExpired',

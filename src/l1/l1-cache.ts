@@ -1,14 +1,13 @@
 import { assert } from '../core/assert.ts'
-import type { Clock } from '../core/clock.ts'
 import type { CounterTable } from '../core/counters.ts'
 import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
 import type { LeaseId, SpaceId } from '../core/ids.ts'
-import type { EventSink } from '../events/bus.ts'
 import type { ChunkRefs } from './chunk-refs.ts'
 import { CHUNK_WORDS, GHOST, NO_CHUNK, PARENT } from './chunk-table.ts'
 import { KeySpaces } from './key-spaces.ts'
+import type { L1Parts } from './l1-parts.ts'
 import { type L1Field, L1Recorder, type L1TenantField } from './l1-recorder.ts'
-import { EXPIRED_WRITE, INTERNAL, Leases, NO_SLOT, PIN, READ, WRITE } from './leases.ts'
+import { EXPIRED_READ, EXPIRED_WRITE, INTERNAL, Leases, NO_SLOT, PIN, READ, WRITE } from './leases.ts'
 import type { L1Options } from './options.ts'
 import { ReadLeases } from './read-leases.ts'
 import { Removal, type RemoveFilter } from './removal.ts'
@@ -16,8 +15,9 @@ import { Reservations, type ReservePurpose } from './reservations.ts'
 import { type RemoveReason, Residency } from './residency.ts'
 import { ShardQueries } from './shard-queries.ts'
 import type { SlotList } from './slot-list.ts'
-import { verifyL1 } from './verify-l1.ts'
+import { verifyCells, verifyL1 } from './verify-l1.ts'
 
+export type { L1Parts } from './l1-parts.ts'
 export type { RemoveFilter } from './removal.ts'
 export type { ReservePurpose } from './reservations.ts'
 export type { RemoveReason } from './residency.ts'
@@ -34,21 +34,6 @@ const EXPIRED_PER_SWEEP = 1024
 export type ReadKind = keyof typeof KINDS
 export type ReadFailure = keyof typeof READ_FAILURES
 
-export interface L1Parts {
-  readonly clock: Clock
-  readonly events: EventSink
-  readonly tenants: CounterTable<L1TenantField>
-  readonly totals: CounterTable<L1Field>
-  /** Two random words that nobody outside knows: they choose the buckets of the index. */
-  readonly hashKey?: readonly [number, number]
-  /** Usage is at or over the high watermark, or a reservation found no room. */
-  readonly onPressure?: () => void
-  /** A chunk is about to be evicted; (id, generation) is its reference. It must not call the cache. */
-  readonly onEvicted?: (id: number, generation: number) => void
-  /** Copies bytes within the arena. Absent when no bytes are kept. */
-  readonly move?: (fromOffset: number, toOffset: number, bytes: number) => void
-}
-
 /**
  * The host-memory tier: which chunks are in the arena, who may read or write them, and which leave first.
  * It keeps no bytes itself; its answers are offsets. One thread, no promises, no allocation per chunk; the clock is
@@ -57,7 +42,7 @@ export interface L1Parts {
  *              reserve                commit                   evictTo, demand of a reserve
  *   absent ------------> reserved ------------> readable ---------------------------------> ghost
  *     ^                   |   |                  |   ^ lease, release (client's: newest)      |
- *     |   abort, not OK   |   | lease expired    |   +---+                                    | forgotten, or
+ *     |   abort, not OK   |   | lease expired    |   +---+  (also while expired and copied)   | forgotten, or
  *     +-------------------+   v                  |                                            | reserved again
  *     |             quarantined slots            | remove                                     |
  *     |                       | fence            v                                            |
@@ -104,7 +89,8 @@ export class L1Cache {
     const quarantined = parts.totals.column('quarantinedBytes')
     this.#reservations = new Reservations(this.#residency, this.#leases, scratch, parts.tenants, quarantined)
     const pinBytesMax = options.pinRatioMax * options.capacityBytes
-    this.#readers = new ReadLeases(this.#residency, this.#leases, scratch, parts.tenants, pinBytesMax)
+    const late = parts.totals.column('quarantinedReadBytes')
+    this.#readers = new ReadLeases(this.#residency, this.#leases, scratch, parts.tenants, pinBytesMax, late)
     this.#removal = new Removal(this.#residency)
     this.queries = new ShardQueries(this.#residency)
   }
@@ -229,19 +215,39 @@ export class L1Cache {
   /** Frees the slots of a write lease at once, expired or not: the writer is done. False when unknown. */
   abort(lease: LeaseId): boolean {
     const slot = this.#find(lease)
-    if (slot === NO_SLOT) return false
-    if (this.#leases.kind[slot] === WRITE) this.#reservations.abort(slot)
-    else if (this.#leases.kind[slot] === EXPIRED_WRITE) this.#reservations.fence(slot)
-    else return false
+    const kind = slot === NO_SLOT ? 0 : this.#leases.kind[slot]!
+    if (kind !== WRITE && kind !== EXPIRED_WRITE) return false
+    this.#end(slot)
     return true
   }
 
-  /** Frees the quarantined slots of an expired write lease: its writer is known to be done. False when there are none. */
+  /** Frees what an expired lease keeps: its writer, or its readers, are known to be done. False when there is nothing. */
   fence(lease: LeaseId): boolean {
-    const slot = this.#find(lease)
-    if (slot === NO_SLOT || this.#leases.kind[slot] !== EXPIRED_WRITE) return false
-    this.#reservations.fence(slot)
+    if (!this.isQuarantined(lease)) return false
+    this.#end(this.#find(lease))
     return true
+  }
+
+  /**
+   * Another process begins to copy from the slots of a read lease: from here on it does not let go of them by expiry
+   * alone. Each call needs its `endCopy`.
+   */
+  beginCopy(lease: LeaseId): void {
+    const slot = this.#find(lease)
+    if (slot !== NO_SLOT && this.#leases.kind[slot] === READ) this.#readers.beginCopy(slot)
+  }
+
+  /** Such a copy is done. The last one of an expired lease ends it. */
+  endCopy(lease: LeaseId): void {
+    const slot = this.#find(lease)
+    const kind = slot === NO_SLOT ? 0 : this.#leases.kind[slot]!
+    if (kind === READ || kind === EXPIRED_READ) this.#readers.endCopy(slot)
+  }
+
+  /** Whether a lease has expired and keeps its slots for a writer or reader that may not be done. */
+  isQuarantined(lease: LeaseId): boolean {
+    const slot = this.#find(lease)
+    return slot !== NO_SLOT && this.#leases.kind[slot]! >= EXPIRED_WRITE
   }
 
   /** Sets the slots of a write lease aside, as if it had expired: their writer may still write. See `fence`. */
@@ -258,15 +264,13 @@ export class L1Cache {
     return true
   }
 
-  /** Ends every lease of an owner: reads are released, writes aborted or fenced. @returns how many. */
+  /** Ends every lease of an owner, expired or not: reads are released, writes aborted or fenced. @returns how many. */
   releaseOwner(owner: number): number {
     this.#recorder.tick()
     let ended = 0
     for (let slot = 0; slot < this.#leases.endSlot; slot += 1) {
       if (this.#leases.kind[slot] === 0 || this.#leases.owner[slot] !== owner) continue
-      if (this.#leases.kind[slot] === WRITE) this.#reservations.abort(slot)
-      else if (this.#leases.kind[slot] === EXPIRED_WRITE) this.#reservations.fence(slot)
-      else this.#readers.close(slot)
+      this.#end(slot)
       ended += 1
     }
     return ended
@@ -275,7 +279,7 @@ export class L1Cache {
   /** Moves the expiry of a lease to `ttlMs` from now. False when it is unknown or expired. */
   renew(lease: LeaseId, ttlMs: number): boolean {
     const slot = this.#find(lease)
-    if (slot === NO_SLOT || this.#leases.kind[slot] === EXPIRED_WRITE) return false
+    if (slot === NO_SLOT || this.#leases.kind[slot]! >= EXPIRED_WRITE) return false
     if (this.#leases.kind[slot] !== PIN) this.#leases.setExpiry(slot, this.#recorder.timeMs + ttlMs)
     return true
   }
@@ -364,21 +368,7 @@ export class L1Cache {
 
   /** Checks the whole structure and every conservation law. For tests: it takes time in proportion to everything. */
   verify(): void {
-    const recount = verifyL1(this.#residency, this.#leases)
-    const tenants = this.#tenants
-    for (let row = 0; row < tenants.rows; row += 1) {
-      const came = tenants.get(row, 'writeShards') + tenants.get(row, 'recoveredShards')
-      const removed =
-        tenants.get(row, 'removedClear') +
-        tenants.get(row, 'removedDelete') +
-        tenants.get(row, 'removedQuota') +
-        tenants.get(row, 'removedCorrupt')
-      const left = tenants.get(row, 'evictedShards') + removed
-      assert(came === left + (recount.readableShards.get(row) ?? 0), 'shards that came are not those that stay or left')
-      assert(tenants.get(row, 'usageBytes') === (recount.usageBytes.get(row) ?? 0), 'usage of a tenant is wrong')
-    }
-    assert(this.#totals.get(0, 'usageBytes') === this.#recorder.usageBytes, 'the usage cell is wrong')
-    assert(this.#totals.get(0, 'quarantinedBytes') === recount.quarantinedBytes, 'quarantine is miscounted')
+    verifyCells(verifyL1(this.#residency, this.#leases), this.#tenants, this.#totals, this.#recorder.usageBytes)
   }
 
   /** The slot of a lease that has not ended; one whose time has come expires here. Reads the clock. */
@@ -390,9 +380,16 @@ export class L1Cache {
     return this.#leases.slotOf(lease)
   }
 
+  #end(slot: number): void {
+    const kind = this.#leases.kind[slot]
+    if (kind === WRITE) this.#reservations.abort(slot)
+    else if (kind === EXPIRED_WRITE) this.#reservations.fence(slot)
+    else this.#readers.close(slot)
+  }
+
   #expire(slot: number): void {
     this.#recorder.addTotal(this.#leasesExpired, 1)
     if (this.#leases.kind[slot] === WRITE) this.#reservations.quarantine(slot)
-    else this.#readers.close(slot)
+    else this.#readers.expire(slot)
   }
 }

@@ -8,6 +8,8 @@ export const PIN = 3
 export const WRITE = 4
 /** A write lease that expired: its slots are quarantined until it is fenced. */
 export const EXPIRED_WRITE = 5
+/** A read lease that expired while its slots were copied from: they stay as they are until it is fenced. */
+export const EXPIRED_READ = 6
 
 /** Entries name chunks, and stand for all their shards. */
 export const ALL_RANKS = 255
@@ -24,9 +26,9 @@ const LOST_ID = 0
  *   entries = a pool of (reference, next) pairs; a lease's list starts at the entry added last,
  *             so that walking it goes tail first, which is the order in which chunks are let go
  *
- *     open          renew                 expire (write lease)            fence
- *   ---------> open -----> open   open ------------------------> expired ---------> slot free
- *                                 open -- commit, abort, release, expire (read) --> slot free
+ *     open          renew                 expire (write lease, or being copied from)            fence
+ *   ---------> open -----> open   open ----------------------------------------------> expired ---------> slot free
+ *                                 open -- commit, abort, release, expire (any other) --------------------> slot free
  *
  * Expiry is a scan of one array of deadlines, at most once for each deadline that passed: 50 us for 65,536 leases.
  * A heap would make every renewal dearer than that.
@@ -42,7 +44,7 @@ export class Leases {
   readonly first: Uint32Array
   readonly count: Uint32Array
   readonly expiryMs: Float64Array
-  /** Free for the owner of the table: flags of a write lease, bytes of a pin. */
+  /** Free for the owner of the table: flags of a write lease, bytes of a pin, copies under way of a read lease. */
   readonly tag: Float64Array
   readonly #generation: Uint32Array
   readonly #head: Uint32Array

@@ -18,7 +18,7 @@ import {
   USE_MS,
 } from './chunk-table.ts'
 import type { L1TenantField } from './l1-recorder.ts'
-import { ALL_RANKS, INTERNAL, type Leases, NO_SLOT, PIN, READ } from './leases.ts'
+import { ALL_RANKS, EXPIRED_READ, INTERNAL, type Leases, NO_SLOT, PIN, READ } from './leases.ts'
 import type { Residency } from './residency.ts'
 import { CHUNK, NEXT_SHARD, NO_SHARD, RANK_MASK, RANK_STATE, READABLE, SHARD_WORDS, SLOT } from './shard-table.ts'
 import type { SlotList } from './slot-list.ts'
@@ -32,6 +32,10 @@ import type { SlotList } from './slot-list.ts'
  *
  * An entry names a chunk (all its shards) or, in a lease made from references, one shard. A chunk that is removed
  * while leased stays readable for its leases, and for nobody else.
+ *
+ * Another process may copy from the slots of a read lease. It cannot be told to stop, so a lease that expires before
+ * those copies end keeps its chunks: others find and read them as before, and no slot is used again. It gives nothing
+ * out any more, and ends with the last copy.
  */
 export class ReadLeases {
   readonly #residency: Residency
@@ -39,6 +43,9 @@ export class ReadLeases {
   readonly #scratch: Uint32Array
   readonly #readShards: number
   readonly #pinBytesMax: number
+  readonly #quarantined: number
+  /** Leases that expired while their chunk was copied from, by chunk. */
+  readonly #late = new Map<number, number>()
   #pinnedBytes = 0
 
   constructor(
@@ -47,12 +54,14 @@ export class ReadLeases {
     scratch: Uint32Array,
     tenants: CounterTable<L1TenantField>,
     pinBytesMax: number,
+    quarantinedColumn: number,
   ) {
     this.#residency = residency
     this.#leases = leases
     this.#scratch = scratch
     this.#readShards = tenants.column('readShards')
     this.#pinBytesMax = pinBytesMax
+    this.#quarantined = quarantinedColumn
   }
 
   /** Bytes under pins; a chunk under two pins counts twice. */
@@ -124,11 +133,30 @@ export class ReadLeases {
     return slot === NO_SLOT ? NO_LEASE : this.#leases.idOf(slot)
   }
 
-  /** Ends an open read, internal or pin lease. */
+  /** See `L1Cache.beginCopy`. Of an open read lease. */
+  beginCopy(slot: number): void {
+    this.#leases.tag[slot]! += 1
+  }
+
+  /** See `L1Cache.endCopy`. Of a read lease, expired or not. */
+  endCopy(slot: number): void {
+    const copies = Math.max(0, this.#leases.tag[slot]! - 1)
+    this.#leases.tag[slot] = copies
+    if (copies === 0 && this.#leases.kind[slot] === EXPIRED_READ) this.close(slot)
+  }
+
+  /** The time of an open lease is up: ends it, or sets it aside while its slots are copied from. */
+  expire(slot: number): void {
+    if (this.#leases.kind[slot] === READ && this.#leases.tag[slot]! > 0) this.#quarantine(slot)
+    else this.close(slot)
+  }
+
+  /** Ends a read (expired or not), internal or pin lease. */
   close(slot: number): void {
     const residency = this.#residency
     const scratch = this.#scratch
     const kind = this.#leases.kind[slot]!
+    if (kind === EXPIRED_READ) this.#forgetLate(slot)
     const isWhole = this.#leases.rank[slot] === ALL_RANKS
     const count = this.#leases.entries(slot, scratch)
     if (kind === PIN) this.#pinnedBytes -= this.#leases.tag[slot]!
@@ -193,6 +221,35 @@ export class ReadLeases {
     const served = (end - start) * (rank < 0 ? spec.ranks : 1)
     recorder.addTenant(spec.tenant, this.#readShards, served)
     return served
+  }
+
+  #quarantine(slot: number): void {
+    const residency = this.#residency
+    const scratch = this.#scratch
+    const spec = residency.spaces.spec(this.#leases.space[slot] as SpaceId)
+    const count = this.#leases.entries(slot, scratch)
+    let chunks = 0
+    for (let entry = 0; entry < count; entry += 1) {
+      const late = this.#late.get(scratch[entry]!) ?? 0
+      if (late === 0) chunks += 1
+      this.#late.set(scratch[entry]!, late + 1)
+    }
+    residency.recorder.addTotal(this.#quarantined, chunks * spec.ranks * spec.shardBytes)
+    this.#leases.kind[slot] = EXPIRED_READ
+    this.#leases.setExpiry(slot, Number.POSITIVE_INFINITY)
+  }
+
+  #forgetLate(slot: number): void {
+    const spec = this.#residency.spaces.spec(this.#leases.space[slot] as SpaceId)
+    const count = this.#leases.entries(slot, this.#scratch)
+    let chunks = 0
+    for (let entry = 0; entry < count; entry += 1) {
+      const id = this.#scratch[entry]!
+      const left = this.#late.get(id)! - 1
+      if (left > 0) this.#late.set(id, left)
+      else if (this.#late.delete(id)) chunks += 1
+    }
+    this.#residency.recorder.addTotal(this.#quarantined, -chunks * spec.ranks * spec.shardBytes)
   }
 
   #touch(id: number, tenant: number, ranks: number): void {

@@ -1,4 +1,5 @@
 import { assert } from '../core/assert.ts'
+import type { CounterTable } from '../core/counters.ts'
 import {
   ANCHORED,
   CHILDREN,
@@ -17,7 +18,8 @@ import {
   PARENT,
   READY_SHIFT,
 } from './chunk-table.ts'
-import { ALL_RANKS, EXPIRED_WRITE, INTERNAL, type Leases, WRITE } from './leases.ts'
+import type { L1Field, L1TenantField } from './l1-recorder.ts'
+import { ALL_RANKS, EXPIRED_READ, EXPIRED_WRITE, INTERNAL, type Leases, WRITE } from './leases.ts'
 import type { Residency } from './residency.ts'
 import {
   CHUNK,
@@ -38,6 +40,7 @@ export interface Recount {
   readonly readableShards: Map<number, number>
   readonly usageBytes: Map<number, number>
   readonly quarantinedBytes: number
+  readonly quarantinedReadBytes: number
 }
 
 /** Checks the whole of L1, and recounts it. For tests: it takes time in proportion to everything. */
@@ -49,6 +52,29 @@ export function verifyL1(residency: Residency, leases: Leases): Recount {
   const counted = countLeases(residency, leases)
   const shardsSeen = checkChunks(residency, counted)
   return checkShards(residency, leases, shardsSeen, counted)
+}
+
+/** Checks the cells of L1 against a recount. */
+export function verifyCells(
+  recount: Recount,
+  tenants: CounterTable<L1TenantField>,
+  totals: CounterTable<L1Field>,
+  usageBytes: number,
+): void {
+  for (let row = 0; row < tenants.rows; row += 1) {
+    const came = tenants.get(row, 'writeShards') + tenants.get(row, 'recoveredShards')
+    const removed =
+      tenants.get(row, 'removedClear') +
+      tenants.get(row, 'removedDelete') +
+      tenants.get(row, 'removedQuota') +
+      tenants.get(row, 'removedCorrupt')
+    const left = tenants.get(row, 'evictedShards') + removed
+    assert(came === left + (recount.readableShards.get(row) ?? 0), 'shards that came are not those that stay or left')
+    assert(tenants.get(row, 'usageBytes') === (recount.usageBytes.get(row) ?? 0), 'usage of a tenant is wrong')
+  }
+  assert(totals.get(0, 'usageBytes') === usageBytes, 'the usage cell is wrong')
+  assert(totals.get(0, 'quarantinedBytes') === recount.quarantinedBytes, 'quarantine is miscounted')
+  assert(totals.get(0, 'quarantinedReadBytes') === recount.quarantinedReadBytes, 'late readers are miscounted')
 }
 
 interface LeaseCounts {
@@ -187,7 +213,22 @@ function checkShards(residency: Residency, leases: Leases, inChunks: number, cou
   assert(shards.capacity - free === inChunks + quarantined, 'a shard belongs to nobody')
   assert(total === arena.usedBytes, 'the arena counts other bytes')
   assert(total === residency.recorder.usageBytes, 'usage is miscounted')
-  return { readableShards, usageBytes, quarantinedBytes }
+  return { readableShards, usageBytes, quarantinedBytes, quarantinedReadBytes: bytesOfLateReaders(residency, leases) }
+}
+
+/** Each chunk once, however many leases keep it. */
+function bytesOfLateReaders(residency: Residency, leases: Leases): number {
+  const chunks = new Set<number>()
+  const entries = new Uint32Array(leases.entryCapacity)
+  for (let slot = 0; slot < leases.endSlot; slot += 1) {
+    if (leases.kind[slot] !== EXPIRED_READ) continue
+    assert(leases.tag[slot]! > 0, 'an expired read lease that nobody copies from')
+    const count = leases.entries(slot, entries)
+    for (let at = 0; at < count; at += 1) chunks.add(entries[at]!)
+  }
+  let bytes = 0
+  for (const id of chunks) bytes += residency.specOf(id).ranks * residency.specOf(id).shardBytes
+  return bytes
 }
 
 function spacesOfQuarantine(residency: Residency, leases: Leases): Map<number, number> {

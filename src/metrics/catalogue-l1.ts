@@ -62,10 +62,15 @@ export const L1_METRICS = [
     from: [cell('l1Tenants', 'usageBytes', { visibleWith: ['writeShards', 'recoveredShards'] })],
   }),
   gauge('l1_quarantined_bytes', {
-    help: 'Bytes of L1 whose writer let its lease expire and is not fenced yet.',
-    labels: NONE,
+    help: 'Bytes of L1 whose writer or reader let its lease expire and may not be done: not used again until it is.',
+    labels: ['holder'],
     extension: true,
-    from: [cell('l1', 'quarantinedBytes', { visibleWith: ['leasesExpired'] })],
+    from: split(
+      'l1',
+      'holder',
+      { writer: 'quarantinedBytes', reader: 'quarantinedReadBytes' },
+      { visibleWith: ['leasesExpired'] },
+    ),
   }),
   counter('l1_removed_chunks_total', {
     help: 'Chunks removed from L1 for another reason than room.',

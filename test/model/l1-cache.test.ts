@@ -70,6 +70,8 @@ it.each(CASES)('keeps every law and invariant: $shape.name, $policy, seed $seed'
   const spaces = shape.spaces.map((spec) => openSpace(cache, { ...spec, model: `m${spec.ranks}-${spec.shardBytes}` }))
   const readers: { lease: LeaseId; from: number; to: number }[] = []
   const writers: { lease: LeaseId; count: number }[] = []
+  const copies: { lease: LeaseId }[] = []
+  let lateReads = 0
   const refs = new ChunkRefs()
   const grants = new SlotList()
   const present = new Uint8Array(64)
@@ -156,6 +158,21 @@ it.each(CASES)('keeps every law and invariant: $shape.name, $policy, seed $seed'
       if (reader !== undefined) cache.renew(reader.lease, next(2 * TTL))
     },
     () => {
+      const space = anySpace()
+      const chain = chainOf(anyPath())
+      const run = cache.residentRun(space, chain, 0, chain.count)
+      const lease = run === 0 ? NO_LEASE : cache.lease(space, chain, 0, run, 'read', next(3), TTL)
+      for (let copy = next(3); lease !== NO_LEASE && copy >= 0; copy -= 1) {
+        cache.beginCopy(lease)
+        copies.push({ lease })
+      }
+    },
+    () => {
+      const copy = next(3) === 0 ? takeAny(copies) : undefined
+      if (copy !== undefined && next(8) === 0) cache.fence(copy.lease)
+      else if (copy !== undefined) cache.endCopy(copy.lease)
+    },
+    () => {
       clock.advance(next(TTL / 4))
       cache.sweepLeases()
     },
@@ -195,6 +212,7 @@ it.each(CASES)('keeps every law and invariant: $shape.name, $policy, seed $seed'
   for (let step = 0; step < STEPS; step += 1) {
     steps[next(steps.length)]!()
     cache.verify()
+    lateReads = Math.max(lateReads, totals.get(0, 'quarantinedReadBytes'))
   }
   for (const [from, to, bytes] of moved) expect(Math.abs(from - to)).toBeGreaterThanOrEqual(bytes)
 
@@ -203,6 +221,8 @@ it.each(CASES)('keeps every law and invariant: $shape.name, $policy, seed $seed'
   for (const owner of [0, 1, 2]) cache.releaseOwner(owner)
   cache.verify()
   expect(totals.get(0, 'quarantinedBytes')).toBe(0)
+  expect(totals.get(0, 'quarantinedReadBytes')).toBe(0)
+  expect(lateReads).toBeGreaterThan(0)
   cache.evictTo(0, 1000)
   cache.verify()
   expect(cache.usageBytes).toBe(0)

@@ -1,0 +1,20 @@
+import type { Clock } from '../core/clock.ts'
+import type { CounterTable } from '../core/counters.ts'
+import type { EventSink } from '../events/bus.ts'
+import type { L1Field, L1TenantField } from './l1-recorder.ts'
+
+/** What the L1 cache works with. */
+export interface L1Parts {
+  readonly clock: Clock
+  readonly events: EventSink
+  readonly tenants: CounterTable<L1TenantField>
+  readonly totals: CounterTable<L1Field>
+  /** Two random words that nobody outside knows: they choose the buckets of the index. */
+  readonly hashKey?: readonly [number, number]
+  /** Usage is at or over the high watermark, or a reservation found no room. */
+  readonly onPressure?: () => void
+  /** A chunk is about to be evicted; (id, generation) is its reference. It must not call the cache. */
+  readonly onEvicted?: (id: number, generation: number) => void
+  /** Copies bytes within the arena. Absent when no bytes are kept. */
+  readonly move?: (fromOffset: number, toOffset: number, bytes: number) => void
+}
