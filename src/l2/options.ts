@@ -36,8 +36,10 @@ export interface FilesystemAdapterOptions {
    * checksum: the system writes when it likes; what a power failure tears is found by its checksum and dropped.
    */
   readonly durability: 'fsync' | 'checksum'
-  /** Objects of one batch that are written or read at the same time. */
+  /** Objects that are written at the same time, and objects that are read. */
   readonly parallelism: number
+  /** auto: objects of whole pages bypass the page cache where the file system lets them. off: all go through it. */
+  readonly direct: 'auto' | 'off'
   /** Corrupt records kept for a look, the newest ones. 0 = they are deleted. */
   readonly quarantineFiles: number
 }
@@ -70,6 +72,7 @@ export const FILESYSTEM_DEFAULT: Omit<FilesystemAdapterOptions, 'directory'> = {
   capacityBytes: 0,
   durability: 'fsync',
   parallelism: 8,
+  direct: 'auto',
   quarantineFiles: 16,
 }
 

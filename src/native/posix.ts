@@ -17,6 +17,8 @@ export interface Posix {
   readonly flock: KoffiFunc<(fd: number, operation: number) => number>
   /** Error number of the last call of this thread that was not `.async`. */
   errno(): number
+  /** Where the first byte of a view lies. */
+  addressOf(view: Uint8Array): bigint
   /** The bytes at an address, not copied. They must stay mapped as long as the buffer is used. */
   view(address: bigint, bytes: number): ArrayBuffer
 }
@@ -45,6 +47,7 @@ function load(): Posix | string {
       ) as Posix['posixFallocate'],
       flock: libc.func('int flock(int fd, int operation)') as Posix['flock'],
       errno: () => koffi.errno(),
+      addressOf: (view) => koffi.address(view),
       view: (address, bytes) => koffi.view(address, bytes) as ArrayBuffer,
     }
   } catch (error) {

@@ -1,5 +1,5 @@
 import * as fsPromises from 'node:fs/promises'
-import type { Disk } from '../../src/l2/adapters/manifest.ts'
+import type { Disk } from '../../src/l2/adapters/disk.ts'
 
 /** Told each file call before it happens: a code such as ENOSPC makes it fail with that. */
 export type DiskFault = (call: string, path: string) => string | undefined | Promise<string | undefined>

@@ -19,7 +19,13 @@ export const filesystemSyntax: BackendSyntax<FilesystemAdapterOptions> = {
       'parallelism',
       FILESYSTEM_DEFAULT.parallelism,
       { minimum: 1, maximum: 256 },
-      'Objects written or read at a time.',
+      'Objects written at a time, and objects read.',
+    ),
+    direct: oneOf(
+      'direct',
+      ['auto', 'off'],
+      FILESYSTEM_DEFAULT.direct,
+      'Whether objects of whole pages bypass the page cache.',
     ),
     quarantineFiles: integer(
       'quarantine-files',

@@ -4,7 +4,8 @@ import { setImmediate } from 'node:timers/promises'
 import type { KeySpace } from '../adapter.ts'
 import { HEADER_BYTES, type RecordHeader, readHeader } from '../object-format.ts'
 import { type SpaceEntry, type SpaceTable, spaceDigest } from '../space-table.ts'
-import { errorCode, fileBytes } from './object-files.ts'
+import { errorCode } from './disk.ts'
+import { fileBytes } from './object-files.ts'
 
 /** A file that lies where an object should. */
 export interface ScannedFile {

@@ -2,6 +2,7 @@ import * as fsPromises from 'node:fs/promises'
 import { assert } from '../../core/assert.ts'
 import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
+import { pageMemory } from '../../native/page-memory.ts'
 import {
   type AdapterUsage,
   type KeyBatch,
@@ -18,9 +19,10 @@ import { objectPage } from '../object-pages.ts'
 import type { FilesystemAdapterOptions } from '../options.ts'
 import { SpaceTable } from '../space-table.ts'
 import { DirectoryIndex } from './directory-index.ts'
-import { inLanes, type Lane } from './lanes.ts'
-import { type Disk, Manifest } from './manifest.ts'
-import { errorCode, fileBytes, ObjectFiles } from './object-files.ts'
+import { type Disk, errorCode } from './disk.ts'
+import { type Lane, Lanes } from './lanes.ts'
+import { Manifest } from './manifest.ts'
+import { fileBytes, ObjectFiles } from './object-files.ts'
 import { hexOf, ObjectReader, type Reading } from './object-reader.ts'
 import { ObjectRemover } from './object-remover.ts'
 
@@ -69,6 +71,9 @@ export class FilesystemAdapter implements L2Adapter {
   readonly type = 'filesystem'
   readonly #options: FilesystemAdapterOptions
   readonly #parts: FilesystemParts
+  readonly #storeLanes: Lanes
+  readonly #loadLanes: Lanes
+  readonly #scrubLanes: Lanes
   readonly #files: ObjectFiles
   readonly #manifest: Manifest
   readonly #directory: DirectoryIndex
@@ -84,11 +89,13 @@ export class FilesystemAdapter implements L2Adapter {
   #isOpen = false
 
   constructor(options: FilesystemAdapterOptions, parts: FilesystemParts) {
-    const { directory, durability, quarantineFiles } = options
     const disk = parts.disk ?? fsPromises
     this.#options = options
     this.#parts = parts
-    this.#files = new ObjectFiles(disk, directory, durability === 'fsync', quarantineFiles)
+    this.#storeLanes = new Lanes(options.parallelism)
+    this.#loadLanes = new Lanes(options.parallelism)
+    this.#scrubLanes = new Lanes(2)
+    this.#files = new ObjectFiles(disk, options)
     this.#manifest = new Manifest(disk, this.#files.manifestPath)
     this.#directory = new DirectoryIndex(this.#files, this.#manifest, this.#index, this.#spaces)
     this.#remover = new ObjectRemover({
@@ -142,7 +149,7 @@ export class FilesystemAdapter implements L2Adapter {
         outcomes.fill(isFull(error) ? OUTCOME_FULL : OUTCOME_FAILED, 0, batch.count)
         return 0
       }
-      await inLanes(batch.count, this.#options.parallelism, signal, async (key, lane) => {
+      await this.#storeLanes.run(batch.count, signal, async (key, lane) => {
         outcomes[key] = await this.#storeOne(work, key, sources[key]!, lane, leaves)
       })
       await this.#syncLeaves(work, leaves)
@@ -155,7 +162,7 @@ export class FilesystemAdapter implements L2Adapter {
   load(batch: KeyBatch, targets: readonly Uint8Array[], outcomes: Uint8Array, signal: AbortSignal) {
     return this.#run(signal, async () => {
       const work = this.#workOf(batch, targets, outcomes)
-      await inLanes(batch.count, this.#options.parallelism, signal, async (key, lane) => {
+      await this.#loadLanes.run(batch.count, signal, async (key, lane) => {
         outcomes[key] = await this.#loadOne(work, key, targets[key]!, lane)
       })
       this.#index.refresh(work.space.id, work.hashes, work.parents, batch.count)
@@ -194,8 +201,8 @@ export class FilesystemAdapter implements L2Adapter {
     return this.#run(signal, async () => {
       const work = this.#workOf(batch, [], outcomes)
       const scratch = new Map<Lane, Uint8Array>()
-      await inLanes(batch.count, this.#options.parallelism, signal, async (key, lane) => {
-        const target = scratch.get(lane) ?? new Uint8Array(batch.space.shardBytes)
+      await this.#scrubLanes.run(batch.count, signal, async (key, lane) => {
+        const target = scratch.get(lane) ?? pageMemory(batch.space.shardBytes)
         scratch.set(lane, target)
         outcomes[key] = await this.#reader.read(work, key, target, lane)
         if (outcomes[key] === OUTCOME_OK) work.bytes += target.length

@@ -1,26 +1,82 @@
+import { pageMemory } from '../../native/page-memory.ts'
 import { HEADER_BYTES } from '../object-format.ts'
 
 /** Scratch memory of one object at a time. */
 export interface Lane {
+  /** Starts on a page. */
   readonly header: Buffer<ArrayBuffer>
-  /** One byte more than a file should have. */
-  readonly spare: Uint8Array
+  /** Takes what a file has too much. Starts on a page. */
+  readonly spare: Buffer<ArrayBuffer>
 }
 
-/** Calls `work` for keys 0..count-1, in order, `parallelism` at a time. None is begun after an abort. */
-export async function inLanes(
-  count: number,
-  parallelism: number,
-  signal: AbortSignal,
-  work: (key: number, lane: Lane) => Promise<void>,
-): Promise<void> {
-  let next = 0
-  const run = async (): Promise<void> => {
-    const lane = { header: Buffer.allocUnsafe(HEADER_BYTES), spare: new Uint8Array(1) }
-    while (next < count && !signal.aborted) {
-      next += 1
-      await work(next - 1, lane)
+/** One batch, as far as it has come. */
+interface Run {
+  readonly work: (key: number, lane: Lane) => Promise<void>
+  readonly done: PromiseWithResolvers<void>
+  next: number
+  /** Keys that are still to be begun. */
+  left: number
+  busy: number
+}
+
+/**
+ * Bounds how many objects an adapter has under way in one direction: each takes a lane, and all batches share the
+ * lanes, oldest batch first.
+ */
+export class Lanes {
+  readonly #free: Lane[]
+  readonly #runs: Run[] = []
+
+  constructor(lanes: number) {
+    this.#free = Array.from({ length: lanes }, () => ({
+      header: pageMemory(HEADER_BYTES),
+      spare: pageMemory(HEADER_BYTES),
+    }))
+  }
+
+  /**
+   * Calls `work` for keys 0..count-1, in order, as lanes get free. None is begun after an abort.
+   * Resolves when all that were begun have ended; rejects with the first error of `work`.
+   */
+  run(count: number, signal: AbortSignal, work: Run['work']): Promise<void> {
+    const run: Run = { work, done: Promise.withResolvers(), left: signal.aborted ? 0 : count, next: 0, busy: 0 }
+    const onAbort = () => this.#cut(run)
+    signal.addEventListener('abort', onAbort, { once: true })
+    this.#runs.push(run)
+    if (run.left === 0) this.#cut(run)
+    this.#fill()
+    return run.done.promise.finally(() => signal.removeEventListener('abort', onAbort))
+  }
+
+  #fill(): void {
+    for (let run = this.#runs[0]; run !== undefined && this.#free.length > 0; run = this.#runs[0]) {
+      const key = run.next
+      run.next += 1
+      run.left -= 1
+      run.busy += 1
+      if (run.left === 0) this.#runs.shift()
+      void this.#work(run, key, this.#free.pop()!)
     }
   }
-  await Promise.all(Array.from({ length: Math.min(count, parallelism) }, run))
+
+  async #work(run: Run, key: number, lane: Lane): Promise<void> {
+    try {
+      await run.work(key, lane)
+    } catch (error) {
+      run.done.reject(error)
+      this.#cut(run)
+    }
+    this.#free.push(lane)
+    run.busy -= 1
+    if (run.busy === 0 && run.left === 0) run.done.resolve()
+    this.#fill()
+  }
+
+  /** Begins no more keys of a batch. */
+  #cut(run: Run): void {
+    const at = this.#runs.indexOf(run)
+    if (at >= 0) this.#runs.splice(at, 1)
+    run.left = 0
+    if (run.busy === 0) run.done.resolve()
+  }
 }

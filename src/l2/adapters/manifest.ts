@@ -1,11 +1,5 @@
-import type * as fsPromises from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
-
-/** The file calls of the filesystem adapter: `node:fs/promises`, or a stand-in that fails on purpose. */
-export type Disk = Pick<
-  typeof fsPromises,
-  'mkdir' | 'open' | 'readdir' | 'readFile' | 'rename' | 'rm' | 'stat' | 'unlink' | 'utimes'
->
+import type { Disk } from './disk.ts'
 
 /** One published object, as text: 32 hex digits of its space, 64 of its hash and 64 of its parent's. */
 export interface ManifestEntry {

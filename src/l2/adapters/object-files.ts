@@ -1,8 +1,10 @@
 import { join } from 'node:path'
 import { makeDirectory } from '../../native/make-directory.ts'
 import { HEADER_BYTES } from '../object-format.ts'
+import type { FilesystemAdapterOptions } from '../options.ts'
 import type { SpaceEntry } from '../space-table.ts'
-import type { Disk } from './manifest.ts'
+import { type Disk, errorCode } from './disk.ts'
+import { RecordIo } from './record-io.ts'
 
 /**
  * The files of the filesystem adapter and the order of calls that makes each of them appear whole or not at all.
@@ -19,15 +21,17 @@ export class ObjectFiles {
   readonly directory: string
   readonly objects: string
   readonly #disk: Disk
+  readonly #io: RecordIo
   readonly #isSynced: boolean
   readonly #quarantineFiles: number
   readonly #made = new Set<string>()
   #quarantined: string[] = []
   #sequence = 0
 
-  /** @param isSynced whether files and directories are forced to the disk before they count. */
-  constructor(disk: Disk, directory: string, isSynced: boolean, quarantineFiles: number) {
+  constructor(disk: Disk, { directory, durability, direct, quarantineFiles }: FilesystemAdapterOptions) {
+    const isSynced = durability === 'fsync'
     this.#disk = disk
+    this.#io = new RecordIo(disk, isSynced, direct === 'auto')
     this.directory = directory
     this.objects = join(directory, 'objects')
     this.#isSynced = isSynced
@@ -98,15 +102,8 @@ export class ObjectFiles {
   async publish(path: string, pieces: readonly Uint8Array[]): Promise<void> {
     this.#sequence += 1
     const temporary = join(this.directory, 'tmp', String(this.#sequence))
-    const file = await this.#disk.open(temporary, 'wx', 0o600)
     try {
-      try {
-        let left = [...pieces]
-        while (left.length > 0) left = after(left, (await file.writev(left)).bytesWritten)
-        if (this.#isSynced) await file.datasync()
-      } finally {
-        await file.close()
-      }
+      await this.#io.create(temporary, pieces)
       await this.#disk.rename(temporary, path)
     } catch (error) {
       await this.#disk.rm(temporary, { force: true }).catch(() => undefined)
@@ -116,24 +113,11 @@ export class ObjectFiles {
 
   /**
    * Reads header and payload.
-   * @param spare one byte, to notice a file that is too long.
+   * @param spare takes what the file has too much.
    * @returns bytes read: HEADER_BYTES + payload.length when the file has the right length.
    */
-  async read(path: string, header: Uint8Array, payload: Uint8Array, spare: Uint8Array): Promise<number> {
-    const file = await this.#disk.open(path, 'r')
-    try {
-      let total = 0
-      let left: Uint8Array[] = [header, payload, spare]
-      while (left.length > 0) {
-        const { bytesRead } = await file.readv(left, total)
-        if (bytesRead === 0) break
-        total += bytesRead
-        left = after(left, bytesRead)
-      }
-      return total
-    } finally {
-      await file.close()
-    }
+  read(path: string, header: Uint8Array, payload: Uint8Array, spare: Uint8Array): Promise<number> {
+    return this.#io.read(path, [header, payload, spare])
   }
 
   async isThere(path: string): Promise<boolean> {
@@ -197,20 +181,4 @@ export class ObjectFiles {
 /** Bytes of an object's file. */
 export function fileBytes(payloadBytes: number): number {
   return HEADER_BYTES + payloadBytes
-}
-
-/** The system's name of an error: ENOSPC, EIO...; the class when it has none. */
-export function errorCode(error: unknown): string {
-  return (error as NodeJS.ErrnoException).code ?? (error instanceof Error ? error.name : 'unknown')
-}
-
-/** The pieces without their first `bytes` bytes. */
-function after(pieces: readonly Uint8Array[], bytes: number): Uint8Array[] {
-  const left: Uint8Array[] = []
-  let skip = bytes
-  for (const piece of pieces) {
-    if (skip < piece.length) left.push(skip === 0 ? piece : piece.subarray(skip))
-    skip = Math.max(0, skip - piece.length)
-  }
-  return left
 }

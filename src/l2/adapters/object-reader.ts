@@ -5,8 +5,9 @@ import type { KeyWords } from '../key-words.ts'
 import type { RecordFormat } from '../object-format.ts'
 import type { ObjectIndex } from '../object-index.ts'
 import type { SpaceEntry } from '../space-table.ts'
+import { errorCode } from './disk.ts'
 import type { Lane } from './lanes.ts'
-import { errorCode, fileBytes, type ObjectFiles } from './object-files.ts'
+import { fileBytes, type ObjectFiles } from './object-files.ts'
 import type { ObjectRemover } from './object-remover.ts'
 
 export interface ReaderParts {

@@ -2,8 +2,9 @@ import type { KeyWords } from '../key-words.ts'
 import { NO_NODE, type ObjectIndex } from '../object-index.ts'
 import type { SpaceEntry, SpaceTable } from '../space-table.ts'
 import type { DirectoryIndex } from './directory-index.ts'
+import { errorCode } from './disk.ts'
 import type { Manifest } from './manifest.ts'
-import { errorCode, type ObjectFiles } from './object-files.ts'
+import type { ObjectFiles } from './object-files.ts'
 
 export interface RemoverParts {
   readonly capacityBytes: number
