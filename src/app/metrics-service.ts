@@ -1,19 +1,35 @@
+import { randomInt } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { MetricData } from '@opentelemetry/sdk-metrics'
 import { type Clock, SystemClock } from '../core/clock.ts'
 import { SupervisedLoop } from '../core/supervised-loop.ts'
 import { LOOPS } from '../events/counters.ts'
 import type { MetricCells } from '../metrics/cells.ts'
 import { Exposition } from '../metrics/exposition.ts'
+import { hrTimeOf, otlpBatches } from '../metrics/otlp.ts'
 import { ProcessMetrics } from '../metrics/process-metrics.ts'
 import type { MetricFacts } from '../metrics/readings.ts'
 import { Recorder } from '../metrics/recorder.ts'
 import { SnapshotReader } from '../metrics/snapshot.ts'
 import { MetricsServer } from '../server/metrics/metrics-server.ts'
-import type { PrometheusOptions } from '../server/options.ts'
+import type { PrometheusOptions, PushOptions } from '../server/options.ts'
+import { MetricsPush, type PushLog } from '../server/push/metrics-push.ts'
+import { OtlpSender, type SenderOptions } from '../server/push/otlp-sender.ts'
+import { pushResource } from '../server/push/resource.ts'
 
 /** How often the bus is drained, and the events of one slice: the thread is yielded between slices. */
 const DRAIN_MS = 10
 const SLICE_EVENTS = 8_192
 const BUS_ROW = LOOPS.indexOf('event_bus')
+/** Time for the last push of a stop. */
+const LAST_PUSH_MS = 3_000
+
+/** Where metrics are pushed, with the secrets that the options name. */
+export interface PushTarget {
+  readonly options: PushOptions
+  readonly sender: SenderOptions
+  readonly version: string
+}
 
 export interface MetricsServiceParts {
   readonly cells: MetricCells
@@ -23,21 +39,31 @@ export interface MetricsServiceParts {
   readonly onError: (where: string, error: unknown) => void
 }
 
-/** Metrics on the service thread: drains the event bus into histograms, and serves `GET /metrics` when asked to. */
+/**
+ * Metrics on the service thread: drains the event bus into histograms, and either serves `GET /metrics` or pushes
+ * the same series.
+ */
 export class MetricsService {
   readonly #cells: MetricCells
   readonly #recorder: Recorder
+  readonly #clock: Clock
+  readonly #reader: SnapshotReader
+  readonly #process = new ProcessMetrics()
   readonly #exposition: Exposition
   readonly #loop: SupervisedLoop
   readonly #onError: MetricsServiceParts['onError']
+  readonly #startedMs: number
   #server: MetricsServer | null = null
+  #push: { readonly metrics: MetricsPush; readonly sender: OtlpSender } | null = null
 
   constructor({ cells, clock, facts, onError }: MetricsServiceParts) {
     this.#cells = cells
     this.#onError = onError
     this.#recorder = new Recorder(cells)
-    const reader = new SnapshotReader({ cells, recorder: this.#recorder, clock, facts })
-    this.#exposition = new Exposition(reader, new ProcessMetrics())
+    this.#clock = clock
+    this.#startedMs = clock.wallMs()
+    this.#reader = new SnapshotReader({ cells, recorder: this.#recorder, clock, facts })
+    this.#exposition = new Exposition(this.#reader, this.#process)
     this.#loop = new SupervisedLoop({
       name: 'event_bus',
       intervalMs: DRAIN_MS,
@@ -65,11 +91,41 @@ export class MetricsService {
     return used.host.includes(':') ? `[${used.host}]:${used.port}` : `${used.host}:${used.port}`
   }
 
-  /** Records what is left on the bus and stops listening. */
+  /** Starts to push. Nothing is sent before the first interval is over. */
+  push({ options, sender: senderOptions, version }: PushTarget, log: PushLog): void {
+    const sender = new OtlpSender(senderOptions)
+    const metrics = new MetricsPush({
+      sender,
+      encoding: options.encoding,
+      resource: pushResource(options, version),
+      scope: { name: 'kvtier', version },
+      intervalMs: options.intervalMs,
+      clock: this.#clock,
+      random: () => randomInt(2 ** 32) / 2 ** 32,
+      log,
+      collect: () => this.#batches(),
+    })
+    metrics.start()
+    this.#push = { metrics, sender }
+  }
+
+  /** Records what is left on the bus, pushes a last time, and stops listening. */
   async close(): Promise<void> {
     this.#loop.stop()
     this.#recorder.drain(this.#cells.bus.capacityEvents)
+    await this.#push?.metrics.close(LAST_PUSH_MS)
+    await this.#push?.sender.close()
     await this.#server?.close()
+  }
+
+  /** All series of now, cells first. The thread is yielded between batches. */
+  async *#batches(): AsyncGenerator<MetricData[]> {
+    const times = { start: hrTimeOf(this.#startedMs), end: hrTimeOf(this.#clock.wallMs()) }
+    for (const batch of otlpBatches(this.#reader.take(), times)) {
+      yield batch
+      await nextTurn()
+    }
+    yield await this.#process.data(times)
   }
 
   #drain(): void {

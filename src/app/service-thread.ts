@@ -13,7 +13,7 @@ import { createLogger } from '../server/http/logger.ts'
 import { TokenStore } from '../server/http/token-store.ts'
 import type { HttpOptions, PrometheusOptions } from '../server/options.ts'
 import { engineClient } from '../server/rpc/engine-client.ts'
-import { MetricsService } from './metrics-service.ts'
+import { MetricsService, type PushTarget } from './metrics-service.ts'
 
 /** What the service thread is started with. */
 export interface ServiceData {
@@ -27,6 +27,8 @@ export interface ServiceData {
   readonly isRecovery: boolean
   readonly http: HttpOptions
   readonly prometheus: PrometheusOptions
+  /** Where metrics are pushed; null = nowhere. */
+  readonly push: PushTarget | null
   /** To the engine, and from whoever starts and stops this thread. */
   readonly engine: MessagePort
   readonly control: MessagePort
@@ -84,10 +86,21 @@ class Service implements ServiceControl {
       newId: randomUUID,
     })
     const metrics = prometheus.enabled ? await this.#metrics.listen(prometheus) : undefined
+    this.#startPush()
     const http = await this.#http.listen()
     if (this.#data.isRecovery) this.#record('ACTIVITY_ACTION_ENGINE_RECOVER', 'The last engine did not stop in order.')
     this.#record('ACTIVITY_ACTION_ENGINE_START', `The engine listens on ${http}.`)
     return metrics === undefined ? { http } : { http, metrics }
+  }
+
+  #startPush(): void {
+    const { push, prometheus } = this.#data
+    if (push === null) return
+    this.#metrics.push(push, this.#logger)
+    this.#logger.info(
+      { endpoint: push.options.endpoint, intervalMs: push.options.intervalMs },
+      `metrics are pushed; nothing listens on port ${prometheus.port}, so a scrape of it is refused`,
+    )
   }
 
   async close(): Promise<void> {

@@ -18,6 +18,7 @@ import { checkSurfaces } from './check-surfaces.ts'
 import { composeEngine, type EngineRuntime } from './compose.ts'
 import { type Addresses, DataDirectory, segmentName } from './data-dir.ts'
 import { IoPool } from './io-pool.ts'
+import { readPushFiles } from './push-files.ts'
 import { ServiceLink } from './service-link.ts'
 
 /** Time for stores under way to reach L2 at a stop, and for HTTP answers under way. */
@@ -90,6 +91,8 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   const dataDir = DataDirectory.take(general.dataDir)
   cleanup.add(() => dataDir.release())
   await checkSurfaces(config, clock)
+  const push =
+    config.push.endpoint === '' ? null : { options: config.push, sender: readPushFiles(config.push), version }
   const segment = await openArena(parts, dataDir, cleanup)
   const pool = await IoPool.start(general.ioWorkers, segment, (reason) =>
     logger.error({ reason }, 'an io worker ended; its adapters fail'),
@@ -125,6 +128,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
       isRecovery: dataDir.wasLeftOpen,
       http: config.http,
       prometheus: config.prometheus,
+      push,
     },
     service,
     (error) => logger.error({ err: error }, 'a bug while answering a request'),

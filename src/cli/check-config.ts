@@ -1,4 +1,3 @@
-import { isDerived } from '../config/fields.ts'
 import { serveTables } from '../config/load-config.ts'
 import { fieldsOf } from '../config/load-options.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
@@ -9,13 +8,14 @@ const COLUMNS = [{ title: 'option' }, { title: 'value', wraps: true }, { title: 
 
 /** `kvtier check-config`: what `serve` would run with, and where each value comes from. */
 export async function run(call: CommandCall): Promise<ExitCode> {
-  const { options, sources, configFile } = loadServeConfig(call)
+  const { options, sources, configFile, warnings } = loadServeConfig(call)
   const values = shownValues(options)
   const rows = fieldsOf(serveTables).map(({ flag }) => [flag, values.get(flag)!, sources.get(flag)!] as const)
   const json = Object.fromEntries(rows.map(([flag, value, source]) => [flag.slice(2), { value, source }]))
-  answer(call, { ok: true, config_file: configFile ?? null, options: json }, () => {
+  answer(call, { ok: true, config_file: configFile ?? null, options: json, warnings }, () => {
     const head = configFile === undefined ? 'No config file.' : `Config file: ${configFile}`
-    return `${head}\n\n${textTable(COLUMNS, rows)}\n\nThe configuration is fine.`
+    const notes = warnings.map((warning) => `Warning: ${warning}.\n`).join('')
+    return `${head}\n\n${textTable(COLUMNS, rows)}\n\n${notes}The configuration is fine.`
   })
   return 0
 }
@@ -27,8 +27,7 @@ function shownValues(options: object): Map<string, string> {
     const section = (options as Record<string, Record<string, unknown>>)[owner]!
     for (const [name, field] of Object.entries(table)) {
       const show = field.show as (value: unknown) => string
-      const isUnset = field.unavailable !== undefined && !isDerived<unknown>(field.default)
-      values.set(field.flag, isUnset ? 'not available' : show(section[name]))
+      values.set(field.flag, show(section[name]))
     }
   }
   return values

@@ -38,7 +38,7 @@ async function metrics(): Promise<PrintedList> {
 }
 
 async function options(): Promise<PrintedList> {
-  const { fullHelp, optionRows } = await import('../config/option-rows.ts')
+  const { optionRows } = await import('../config/option-rows.ts')
   const { serveTables } = await import('../config/load-config.ts')
   const json = optionRows(serveTables)
   return {
@@ -48,7 +48,7 @@ async function options(): Promise<PrintedList> {
       { title: 'default', wraps: true },
       { title: 'meaning', wraps: true },
     ],
-    rows: json.map((row) => [row.flag, row.key, row.default, fullHelp(row)]),
+    rows: json.map((row) => [row.flag, row.key, row.default, row.help]),
     terminalColumns: [0, 2, 3],
     json,
   }

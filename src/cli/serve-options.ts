@@ -15,7 +15,7 @@ const PLACEHOLDERS: readonly (readonly [kind: string, placeholder: string])[] = 
 
 /** The options of `serve` and `check-config`: the rows of the configuration tables. */
 export async function serveOptions(): Promise<readonly OptionSpec[]> {
-  const { fullHelp, optionRows } = await import('../config/option-rows.ts')
+  const { optionRows } = await import('../config/option-rows.ts')
   const { serveTables } = await import('../config/load-config.ts')
   const { fieldsOf } = await import('../config/load-options.ts')
   const fields = new Map(fieldsOf(serveTables).map((field) => [field.flag, field]))
@@ -26,7 +26,7 @@ export async function serveOptions(): Promise<readonly OptionSpec[]> {
     return {
       name: row.name,
       value: isChoice ? 'NAME' : row.name.endsWith('-dir') ? 'DIR' : placeholderOf(row.type),
-      help: fullHelp(row),
+      help: row.help,
       ...(row.default === '' ? {} : { default: row.default }),
       ...(isChoice ? { choices: words } : {}),
       ...(field?.isSwitch === true ? { isSwitch: true } : {}),

@@ -13,8 +13,9 @@ const VERSION = packageVersion()
 
 /** `kvtier serve`: runs the engine until SIGINT or SIGTERM. */
 export async function run(call: CommandCall): Promise<ExitCode> {
-  const { options: config } = loadServeConfig(call)
+  const { options: config, warnings } = loadServeConfig(call)
   const logger = createLogger(config.general.logLevel)
+  for (const warning of warnings) logger.warn(warning)
   const bar = new ProgressBar(call.terminal, new SystemClock(), 'backing L1 with memory')
   const fatal = Promise.withResolvers<unknown>()
   const stop = Promise.withResolvers<{ name: string }>()
@@ -41,6 +42,7 @@ function greeting(config: ServeConfig, { addresses, simulated }: RunningEngine):
     `  HTTP API  http://${addresses.http}`,
     `  MP wire   tcp://${addresses.mp}`,
     ...(addresses.metrics === undefined ? [] : [`  metrics   http://${addresses.metrics}/metrics`]),
+    ...(config.push.endpoint === '' ? [] : [`  push      ${config.push.endpoint} (OTLP/HTTP)`]),
     `  L1        ${formatBytes(config.l1.capacityBytes)} of host memory`,
     `  L2        ${adapters.length === 0 ? 'none' : adapters.join(', ')}`,
     `  data      ${config.general.dataDir}`,

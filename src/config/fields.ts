@@ -8,6 +8,7 @@ export interface MachineFacts {
   readonly cpus: number
   /** Absolute. Relative paths of flags and environment count from here. */
   readonly workingDirectory: string
+  readonly hostName: string
   /** Free bytes of the file system that holds, or would hold, this path. */
   freeDiskBytes(path: string): number
 }
@@ -42,10 +43,8 @@ export interface Field<T> {
   readonly isSwitch?: boolean
   /** The flag may be given more than once; `parse` gets an array. */
   readonly isRepeatable?: boolean
-  /** Named, documented, but not in this version: why. Refused, unless the value asks for nothing. */
-  readonly unavailable?: string
-  /** With `unavailable`: whether a value asks for nothing, and is taken. */
-  readonly asksForNothing?: (value: T) => boolean
+  /** The value may hold secrets: no error repeats it. */
+  readonly isSecret?: boolean
 }
 
 /** One field for each option of an owner: a missing or misspelt one does not compile. */
@@ -204,15 +203,6 @@ export function list(flag: string, fallback: readonly string[], help: string): F
   }
   const schema = { type: 'array', items: { type: 'string', minLength: 1 } }
   return { flag, type: 'list', help, default: fallback, parse, show: (words) => words.join(','), schema }
-}
-
-/** A field that is named and documented but refused when it asks for something, with the reason. */
-export function unavailable<T>(
-  field: Field<T>,
-  reason: string,
-  asksForNothing: (value: T) => boolean = () => false,
-): Field<T> {
-  return { ...field, unavailable: reason, asksForNothing }
 }
 
 function asText(raw: unknown): string {

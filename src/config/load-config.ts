@@ -8,7 +8,8 @@ import { l0Fields } from './l0-fields.ts'
 import { l1Fields } from './l1-fields.ts'
 import { type LoadedOptions, loadOptions, type OptionInputs, type OptionsOf } from './load-options.ts'
 import { printable } from './option-names.ts'
-import { httpFields, laterFields, mpFields, prometheusFields } from './server-fields.ts'
+import { pushFields } from './push-fields.ts'
+import { httpFields, mpFields, prometheusFields } from './server-fields.ts'
 import { transferFields } from './transfer-fields.ts'
 
 /** Every option of `serve`. Derived defaults look at earlier rows, so the order matters. */
@@ -22,23 +23,48 @@ export const serveTables = {
   l1: l1Fields,
   l2: { adapters: adaptersField } satisfies FieldTable<{ readonly adapters: readonly AdapterOptions[] }>,
   transfer: transferFields,
-  later: laterFields,
+  push: pushFields,
 } as const
 
 export type ServeConfig = OptionsOf<typeof serveTables>
+
+/** What `serve` runs with. */
+export interface LoadedConfig extends LoadedOptions<typeof serveTables> {
+  /** What is fine but may surprise, in words for the log. */
+  readonly warnings: readonly string[]
+}
 
 /**
  * Reads and checks the options of `serve`.
  *
  * @throws CacheError CONFIG_INVALID, one line that names the option, the value and the fix.
  */
-export function loadConfig(inputs: OptionInputs): LoadedOptions<typeof serveTables> {
+export function loadConfig(inputs: OptionInputs): LoadedConfig {
   const loaded = loadOptions(serveTables, inputs)
   const extra = loaded.positionals[0]
   if (extra !== undefined)
     throw invalid(printable(extra), `"${printable(extra)}" is not expected here; options start with --`)
-  checkTogether(loaded.options)
-  return loaded
+  const options = withOneMetricsPath(loaded.options)
+  checkTogether(options)
+  return { ...loaded, options, warnings: pushWarnings(loaded) }
+}
+
+/** An endpoint means push, and then nothing is scraped. */
+function withOneMetricsPath(options: ServeConfig): ServeConfig {
+  return options.push.endpoint === '' ? options : { ...options, prometheus: { ...options.prometheus, enabled: false } }
+}
+
+function pushWarnings({ options, sources }: LoadedOptions<typeof serveTables>): string[] {
+  if (options.push.endpoint === '') return []
+  const isGiven = (flag: string) => sources.get(flag) !== 'default'
+  const warnings: string[] = []
+  if (options.prometheus.enabled && isGiven('--prometheus-enabled')) {
+    warnings.push('--otlp-endpoint is set, so metrics are pushed and --prometheus-enabled is not followed')
+  }
+  if (!options.push.enabled && isGiven('--observability-enabled')) {
+    warnings.push('--observability-enabled is false but --otlp-endpoint is set, so metrics are pushed')
+  }
+  return warnings
 }
 
 /** What no field can say alone. @throws CacheError CONFIG_INVALID */
@@ -54,6 +80,13 @@ export function checkTogether(options: ServeConfig): void {
   }
   if (options.transfer.loadBudgetBytes > l1.capacityBytes) {
     throw invalid('--transfer-load-budget', '--transfer-load-budget is larger than --l1-size: write at most that')
+  }
+  if (options.push.enabled && options.push.endpoint === '') {
+    const fix = 'write --otlp-endpoint, such as http://collector:4318, or leave --observability-enabled out'
+    throw invalid('--observability-enabled', `--observability-enabled is true but there is no endpoint: ${fix}`)
+  }
+  if ((options.push.certFile === '') !== (options.push.keyFile === '')) {
+    throw invalid('--otlp-cert-file', '--otlp-cert-file and --otlp-key-file go together: write both or neither')
   }
   checkPorts(options)
 }

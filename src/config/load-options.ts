@@ -99,17 +99,14 @@ function find(
 }
 
 function take(field: Field<unknown>, given: Given, known: Known): unknown {
-  const value = parse(field, given, known)
-  if (field.unavailable === undefined || field.asksForNothing?.(value) === true) return value
-  throw invalid(given.name, `${given.name} is not available in this version: ${field.unavailable}; remove it`)
-}
-
-function parse(field: Field<unknown>, given: Given, known: Known): unknown {
   try {
     return field.parse(given.raw, known)
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
-    throw invalid(given.name, `${given.name} is ${showRaw(given.raw)}: ${error.message}`)
+    throw invalid(
+      given.name,
+      `${given.name} is ${field.isSecret === true ? 'wrong' : showRaw(given.raw)}: ${error.message}`,
+    )
   }
 }
 

@@ -1,5 +1,5 @@
 import { readFileSync, statfsSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import { availableParallelism, hostname } from 'node:os'
 import { dirname } from 'node:path'
 import type { MachineFacts } from './fields.ts'
 
@@ -10,6 +10,7 @@ export function readMachineFacts(): MachineFacts {
     freeSharedMemoryBytes: freeBytes('/dev/shm'),
     cpus: availableParallelism(),
     workingDirectory: process.cwd(),
+    hostName: hostname(),
     freeDiskBytes: freeBytes,
   }
 }

@@ -12,13 +12,6 @@ export interface OptionRow {
   readonly type: string
   readonly default: string
   readonly help: string
-  /** Why the option is refused in this version; empty when it works. */
-  readonly unavailable: string
-}
-
-/** What an option is, and what this version makes of it. */
-export function fullHelp({ help, unavailable }: OptionRow): string {
-  return unavailable === '' ? help : `${help} Not available in this version: ${unavailable}.`
 }
 
 /** Every option of the tables, in order, `--config` first: the source of `print options` and of the docs. */
@@ -31,7 +24,6 @@ export function optionRows(tables: Tables): OptionRow[] {
     type: 'path',
     default: '',
     help: 'A YAML or JSON file of options. Flags and environment win over it.',
-    unavailable: '',
   }
   return [config, ...fieldsOf(tables).map(rowOf)]
 }
@@ -41,7 +33,6 @@ export function configSchema(tables: Tables): Record<string, unknown> {
   const properties: Record<string, unknown> = {}
   const sections: Record<string, Record<string, unknown>> = {}
   for (const field of fieldsOf(tables)) {
-    if (field.unavailable !== undefined) continue
     const value = { ...field.schema, description: `${field.help} Default: ${defaultText(field)}` }
     const [section, name] = fileKeyOf(field.flag).split('.')
     if (name === undefined) properties[section!] = value
@@ -71,7 +62,6 @@ function rowOf(field: Field<unknown>): OptionRow {
     type: field.type,
     default: defaultText(field),
     help: field.help,
-    unavailable: field.unavailable ?? '',
   }
 }
 

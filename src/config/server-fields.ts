@@ -1,5 +1,5 @@
 import type { HttpOptions, MpOptions, PrometheusOptions } from '../server/options.ts'
-import { boolean, duration, type FieldTable, integer, list, port, text, unavailable } from './fields.ts'
+import { boolean, duration, type FieldTable, integer, list, port, text } from './fields.ts'
 
 export const httpFields = {
   host: text('--http-host', '127.0.0.1', 'Address of the HTTP API. Wider than loopback needs a token first.'),
@@ -54,23 +54,3 @@ export const mpFields = {
   ),
   allowClear: boolean('--mp-allow-clear', false, 'Lets clients of the MP wire clear everything.'),
 } satisfies FieldTable<MpOptions>
-
-/** Surfaces of later versions. Their names are taken and documented; setting one is refused. */
-export interface LaterOptions {
-  readonly otlpEndpoint: string
-  readonly observabilityEnabled: boolean
-}
-
-const NO_OTLP = 'metrics are scraped, not pushed'
-
-export const laterFields = {
-  otlpEndpoint: unavailable(
-    text('--otlp-endpoint', '', 'OTLP/HTTP endpoint that metrics and traces are pushed to.'),
-    NO_OTLP,
-  ),
-  observabilityEnabled: unavailable(
-    boolean('--observability-enabled', false, 'Pushes metrics and traces.'),
-    NO_OTLP,
-    (isEnabled) => !isEnabled,
-  ),
-} satisfies FieldTable<LaterOptions>

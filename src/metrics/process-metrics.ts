@@ -1,5 +1,7 @@
-import { collectDefaultMetrics, Registry, type RegistryContentType } from 'prom-client'
+import type { DataPoint, MetricData } from '@opentelemetry/sdk-metrics'
+import { collectDefaultMetrics, type MetricObject, Registry, type RegistryContentType } from 'prom-client'
 import type { ForeignText } from './exposition.ts'
+import { type Distribution, metricData, type PointTimes } from './otlp.ts'
 import type { TextFormat } from './prometheus.ts'
 
 /** Gauges whose names end as those of counters do; each is the sum of another gauge. */
@@ -23,4 +25,52 @@ export class ProcessMetrics implements ForeignText {
     const body = text.endsWith('# EOF\n') ? text.slice(0, -'# EOF\n'.length) : text
     return body.endsWith('\n') ? body : `${body}\n`
   }
+
+  /** The same metrics for a push. */
+  async data(times: PointTimes): Promise<MetricData[]> {
+    const metrics = (await this.#registry.getMetricsAsJSON()) as unknown as JsonMetric[]
+    return metrics
+      .filter(({ type }) => type === 'counter' || type === 'gauge' || type === 'histogram')
+      .map((metric) => metricData(metric as MetricHeadOf, pointsOf(metric, times)))
+      .filter(({ dataPoints }) => dataPoints.length > 0)
+  }
+}
+
+type MetricHeadOf = Parameters<typeof metricData>[0]
+type Labels = Readonly<Record<string, string | number>>
+
+/** What prom-client says of one metric: a histogram has a value a bucket (cumulative), one for its sum and its count. */
+interface JsonMetric extends Pick<MetricObject, 'name' | 'help'> {
+  readonly type: string
+  readonly values: readonly { readonly value: number; readonly labels: Labels; readonly metricName?: string }[]
+}
+
+function pointsOf(metric: JsonMetric, times: PointTimes): DataPoint<number | Distribution>[] {
+  const point = <T>(labels: Labels, value: T): DataPoint<T> => ({
+    startTime: times.start,
+    endTime: times.end,
+    attributes: textsOf(labels),
+    value,
+  })
+  if (metric.type === 'histogram') return distributionsOf(metric).map(([labels, value]) => point(labels, value))
+  return metric.values.filter(({ value }) => Number.isFinite(value)).map(({ labels, value }) => point(labels, value))
+}
+
+function textsOf(labels: Labels): Record<string, string> {
+  return Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, `${value}`]))
+}
+
+function distributionsOf({ name, values }: JsonMetric): (readonly [Labels, Distribution])[] {
+  const bySeries = Map.groupBy(values, ({ labels: { le: _, ...labels } }) => JSON.stringify(labels))
+  return [...bySeries].map(([key, own]) => {
+    const buckets = own.filter(({ labels }) => labels.le !== undefined)
+    const cumulative = buckets.map(({ value }) => value)
+    const counts = cumulative.map((count, at) => count - (cumulative[at - 1] ?? 0))
+    const boundaries = buckets.map(({ labels }) => Number(labels.le)).filter(Number.isFinite)
+    const sampleOf = (suffix: string) => own.find(({ metricName }) => metricName === name + suffix)?.value ?? 0
+    return [
+      JSON.parse(key) as Labels,
+      { buckets: { boundaries, counts }, sum: sampleOf('_sum'), count: sampleOf('_count') },
+    ]
+  })
 }

@@ -33,6 +33,8 @@ export class Series {
   readonly texts: TextStore
   /** For each format of the text writer, where in `texts` the lead of each sample line lies. */
   readonly leads: (Uint32Array | undefined)[] = []
+  /** The labels as a mapping, made by the push exporter when it first meets the series. */
+  attributes: Readonly<Record<string, string>> | undefined
 
   constructor(labels: readonly (readonly [string, string])[], texts: TextStore) {
     this.labels = labels

@@ -35,3 +35,31 @@ export interface MpOptions {
   /** Whether a client may clear everything. */
   readonly allowClear: boolean
 }
+
+/** Where metrics are pushed by OTLP/HTTP. */
+export interface PushOptions {
+  /** Base URL, without `/v1/metrics` and without a slash at its end; empty = no push. */
+  readonly endpoint: string
+  /** Asks for push by name; an endpoint alone does as well. */
+  readonly enabled: boolean
+  readonly encoding: 'json' | 'protobuf'
+  readonly intervalMs: number
+  /** Time for one request. */
+  readonly timeoutMs: number
+  readonly compression: 'gzip' | 'none'
+  /** Sent with every request. May hold secrets: never shown. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Path of a file with further headers, one `name: value` a line; empty = none. */
+  readonly headersFile: string
+  /** Paths of PEM files; empty = none. */
+  readonly caFile: string
+  readonly certFile: string
+  readonly keyFile: string
+  readonly serviceName: string
+  readonly instanceId: string
+  /** Empty = not told. */
+  readonly engineName: string
+  readonly podName: string
+  /** Further resource attributes. */
+  readonly attributes: Readonly<Record<string, string>>
+}

@@ -127,7 +127,7 @@ describe('serve refuses a wrong command line', () => {
     ['a port out of range', ['--http-port=65536'], ['--http-port is "65536"', '0 to 65535']],
     ['a word that is no flag', ['now'], ['does not take "now"']],
     ['two options that contradict', ['--l1-low=0.9', '--l1-high=0.8'], ['--l1-low', '--l1-high is 0.8']],
-    ['an option of a later version', ['--otlp-endpoint=http://127.0.0.1:4318'], ['--otlp-endpoint', 'remove it']],
+    ['a port that speaks gRPC', ['--otlp-endpoint=http://127.0.0.1:4317'], ['--otlp-endpoint', ':4318']],
   ])('with %s', async (_what, flags, texts) => {
     expectRefusal(await serve(...flags), 2, ...texts)
     expect(existsSync(home.dataDir)).toBe(false)

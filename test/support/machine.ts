@@ -6,5 +6,6 @@ export const TEST_MACHINE: MachineFacts = {
   freeSharedMemoryBytes: 4 * 1024 ** 3,
   cpus: 2,
   workingDirectory: '/home/someone',
+  hostName: 'machine-one',
   freeDiskBytes: () => 100 * 1024 ** 3,
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { loadConfig } from '../../../src/config/load-config.ts'
 import type { OptionInputs } from '../../../src/config/load-options.ts'
+import { pushFields } from '../../../src/config/push-fields.ts'
 import { CacheError } from '../../../src/core/errors.ts'
 import { TEST_MACHINE } from '../../support/machine.ts'
 
@@ -156,9 +157,51 @@ describe('flags', () => {
   })
 })
 
-it('takes options of later versions that ask for nothing', () => {
-  const { options } = load(['--observability-enabled=false'])
-  expect(options.later).toMatchObject({ observabilityEnabled: false })
+describe('push or scrape', () => {
+  it('scrapes unless an endpoint is given', () => {
+    const { options, warnings } = load(['--observability-enabled=false'])
+    expect(options).toMatchObject({ push: { endpoint: '' }, prometheus: { enabled: true } })
+    expect(warnings).toEqual([])
+  })
+
+  it('pushes when an endpoint is given, and then serves no metrics', () => {
+    const { options, warnings } = load(['--otlp-endpoint', 'http://collector:4318'])
+    expect(options).toMatchObject({ push: { endpoint: 'http://collector:4318' }, prometheus: { enabled: false } })
+    expect(warnings).toEqual([])
+  })
+
+  it('warns once where both are asked for', () => {
+    const { options, warnings } = load(['--prometheus-enabled', '--otlp-endpoint=http://collector:4318'])
+    expect(options.prometheus.enabled).toBe(false)
+    expect(warnings).toEqual([expect.stringContaining('--prometheus-enabled is not followed')])
+  })
+
+  it('pushes to an endpoint even where push is declined by name, and says so', () => {
+    const { warnings } = load(['--observability-enabled=false', '--otlp-endpoint=http://collector:4318'])
+    expect(warnings).toEqual([expect.stringContaining('so metrics are pushed')])
+  })
+
+  it.each([
+    ['http://collector:4318/', 'http://collector:4318'],
+    ['http://collector:4318/v1/metrics', 'http://collector:4318'],
+    ['https://prometheus/api/v1/otlp', 'https://prometheus/api/v1/otlp'],
+    ['https://prometheus/api/v1/otlp/v1/metrics/', 'https://prometheus/api/v1/otlp'],
+  ])('reads %s as %s', (written, base) => {
+    expect(load(['--otlp-endpoint', written]).options.push.endpoint).toBe(base)
+  })
+
+  it('never shows a header, in a value or in an error', () => {
+    const { options } = load(['--otlp-headers', 'authorization=Bearer s3cret'])
+    expect(options.push.headers).toEqual({ authorization: 'Bearer s3cret' })
+    expect(pushFields.headers.show(options.push.headers)).toBe('authorization=***')
+    expect(() => load(['--otlp-headers', 's3cret'])).toThrow(/^(?!.*s3cret)/s)
+  })
+
+  it('names the engine by its host and its data directory unless told otherwise', () => {
+    const first = load(['--data-dir', '/a']).options.push.instanceId
+    expect(first).toMatch(/^machine-one-[0-9a-f]{8}$/)
+    expect(load(['--data-dir', '/b']).options.push.instanceId).not.toBe(first)
+  })
 })
 
 const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
@@ -174,6 +217,14 @@ const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
   [['--l1-high', '0.5', '--l1-low', '0.9'], '--l1-low', 'not above the high'],
   [['--l1-policy', 'fifo'], '--l1-policy', 'lru, s3-fifo, arc'],
   [['--l1-ghosts', '100000000'], '--l1-ghosts', 'fewer ghosts'],
+  [['--observability-enabled'], '--observability-enabled', 'write --otlp-endpoint'],
+  [['--otlp-endpoint', 'collector:4318'], '--otlp-endpoint', 'http:// or https://'],
+  [['--otlp-endpoint', 'http://collector:4317'], '--otlp-endpoint', 'write the OTLP/HTTP port: http://collector:4318'],
+  [['--otlp-endpoint', 'grpc://collector:4317'], '--otlp-endpoint', 'over gRPC'],
+  [['--otlp-endpoint', 'http://me:pass@collector:4318'], '--otlp-endpoint', '--otlp-headers'],
+  [['--otlp-endpoint', 'http://collector:4318/?a=b'], '--otlp-endpoint', 'leave out'],
+  [['--otlp-attributes', '9=x'], '--otlp-attributes', 'a name is wrong'],
+  [['--otlp-cert-file', 'x.pem'], '--otlp-cert-file', 'go together'],
   [['--http-port', '65536'], '--http-port', 'from 0 to 65535'],
   [['--http-port', '80a'], '--http-port', 'from 0 to 65535'],
   [['--http-port', '1e3'], '--http-port', 'from 0 to 65535'],
@@ -188,8 +239,6 @@ const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
   [['--chunk-tokens', '0'], '--chunk-tokens', 'from 1 to 65536'],
   [['--transfer-load-budget', '100GiB'], '--transfer-load-budget', 'larger than --l1-size'],
   [['--mp-port', '-1'], '--mp-port', 'from 0 to 65535'],
-  [['--otlp-endpoint', 'http://localhost:4318'], '--otlp-endpoint', 'not available in this version'],
-  [['--observability-enabled'], '--observability-enabled', 'not available in this version'],
   [['--config', 'missing.yaml'], '--config', 'ENOENT'],
   [['--a\nb'], '--a?b', 'is not an option'],
   [['start'], 'start', 'not expected here'],
@@ -232,7 +281,7 @@ const BAD_FILES: [file: string, field: string, says: string][] = [
   ['l1: {size: }', 'l1.size', 'has no value'],
   ['http: {port: "x"}', 'http.port', 'whole number'],
   ['prometheus: {enabled: yes please}', 'prometheus.enabled', 'true or false'],
-  ['observability: {enabled: true}', 'observability.enabled', 'not available'],
+  ['observability: {enabled: true}', '--observability-enabled', 'write --otlp-endpoint'],
   ['- a', 'kvtier.yaml', 'not a mapping'],
   ['a: [', '--config', 'not valid YAML'],
   ['log-level: info\nlog-level: debug', '--config', 'not valid YAML'],
