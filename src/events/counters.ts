@@ -35,6 +35,7 @@ export const L1_TENANT_FIELDS = [
   'readFailureLost',
   'allocationFailureStore',
   'allocationFailureLoad',
+  'quotaRefusals', // reservations cut short by the quota of their salt
   'usageBytes', // resident + reserved + quarantined + removed-but-leased, of this tenant
 ] as const
 

@@ -88,12 +88,19 @@ export class EvictionLoop {
   #cycle(): void {
     this.#cells[this.#ticks] = this.#cells[this.#ticks]! + 1
     const { usageBytes, highBytes } = this.#cache
+    this.#trimQuotas()
     const isFull = this.#cache.takeDemand() || usageBytes >= highBytes
     if (this.#isTrimming || !isFull) return
     this.#cells[this.#triggered] = this.#cells[this.#triggered]! + 1
     this.#isTrimming = true
     this.#targetBytes = Math.min(usageBytes, highBytes) - this.#trimBytes
     this.#slice()
+  }
+
+  /** Brings salts under their quotas, a slice at a time. Counts as removal, not as eviction. */
+  #trimQuotas(): void {
+    const removed = this.#cache.trimQuotas(this.#sliceChunks)
+    if (removed === this.#sliceChunks) this.#clock.schedule(0, () => this.#isRunning && this.#trimQuotas())
   }
 
   #slice(): void {

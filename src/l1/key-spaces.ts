@@ -1,6 +1,7 @@
 import { assert } from '../core/assert.ts'
 import { CacheError } from '../core/errors.ts'
 import type { SpaceId, TenantId } from '../core/ids.ts'
+import { SaltUsage } from './salt-usage.ts'
 
 /** World sizes are one byte on the wire. */
 export const RANKS_MAX = 255
@@ -23,19 +24,30 @@ export interface SpaceSpec {
   readonly tenant: TenantId
 }
 
+/** A space as it is kept. */
+export interface OpenSpace extends SpaceSpec {
+  /** Row of its salt in `SaltUsage`. */
+  readonly saltRow: number
+}
+
 /**
  * The key spaces of L1: (model, salt, ranks) -> SpaceId, 0 upwards. Rows are never reused.
  * All salts of a (model, ranks) share one layout.
  */
 export class KeySpaces {
+  /** Bytes of each salt over all its spaces, and its quota. */
+  readonly salts = new SaltUsage()
+  /** Salt row by space. */
+  readonly saltRows: Uint16Array
   readonly #limit: number
-  readonly #specs: SpaceSpec[] = []
+  readonly #specs: OpenSpace[] = []
   readonly #byKey = new Map<string, SpaceId>()
   readonly #layouts = new Map<string, SpaceSpec>() // first spec of each (model, ranks)
 
   constructor(limit = SPACES_MAX) {
     assert(limit > 0 && limit <= SPACES_MAX, 'key space limit out of range')
     this.#limit = limit
+    this.saltRows = new Uint16Array(limit)
   }
 
   get count(): number {
@@ -59,13 +71,15 @@ export class KeySpaces {
       throw new CacheError('NO_ROOM', `more than ${this.#limit} pairs of model and cache salt`, { field: 'cache_salt' })
     }
     const id = this.#specs.length as SpaceId
-    this.#specs.push(Object.freeze({ ...spec }))
+    const saltRow = this.salts.open(spec.salt)
+    this.saltRows[id] = saltRow
+    this.#specs.push(Object.freeze({ ...spec, saltRow }))
     this.#byKey.set(key, id)
     if (model === undefined) this.#layouts.set(layoutKey, spec)
     return id
   }
 
-  spec(space: SpaceId): SpaceSpec {
+  spec(space: SpaceId): OpenSpace {
     const spec = this.#specs[space]
     assert(spec !== undefined, 'unknown key space')
     return spec

@@ -74,7 +74,7 @@ export class L1Cache {
     this.#totals = parts.totals
     this.#onPressure = parts.onPressure
     this.#leasesExpired = parts.totals.column('leasesExpired')
-    this.#recorder = new L1Recorder(parts, options.capacityBytes, options.lifecycleSampleEvery)
+    this.#recorder = new L1Recorder(parts, this.spaces.salts, options.capacityBytes, options.lifecycleSampleEvery)
     this.#residency = new Residency(options, {
       recorder: this.#recorder,
       spaces: this.spaces,
@@ -339,6 +339,26 @@ export class L1Cache {
       evicted += 1
     }
     return evicted
+  }
+
+  /**
+   * Removes the least recent leaves of salts that are over their quota, until none is, or `maxChunks` are gone: after
+   * a quota was lowered, or chunks were recovered under another. @returns chunks removed.
+   */
+  trimQuotas(maxChunks: number): number {
+    const { salts } = this.spaces
+    if (!salts.isUnchecked) return 0
+    this.#recorder.tick()
+    let removed = 0
+    for (let row = salts.overFrom(0); row >= 0; row = salts.overFrom(row + 1)) {
+      while (salts.usageBytes(row) > salts.limitBytes(row)) {
+        const id = removed < maxChunks ? this.#residency.victimOf(row) : NO_CHUNK
+        if (id === NO_CHUNK) break
+        this.#residency.remove(id, 'quota')
+        removed += 1
+      }
+    }
+    return removed
   }
 
   /** Removes chunks and their descendants. They are unfindable at once. @returns readable shards removed. */

@@ -3,16 +3,20 @@ import type { CounterTable } from '../core/counters.ts'
 import type { EventSink } from '../events/bus.ts'
 import { CHUNK_REUSED, L1_GHOST_SEEN, L1_SHARD_LEFT, L1_SHARD_TOUCHED } from '../events/catalogue.ts'
 import type { L1_FIELDS, L1_TENANT_FIELDS } from '../events/counters.ts'
+import type { OpenSpace } from './key-spaces.ts'
+import type { SaltUsage } from './salt-usage.ts'
 
 export type L1TenantField = (typeof L1_TENANT_FIELDS)[number]
 export type L1Field = (typeof L1_FIELDS)[number]
 
 /**
  * What L1 tells of itself: cells, lifecycle events, and the time of the batch at hand. The clock is read by `tick`,
- * once a batch. A stamp is whole milliseconds since construction, modulo 2^32.
+ * once a batch. A stamp is whole milliseconds since `startMs`, modulo 2^32: since construction, or since that of the first
+ * engine whose tables were taken over.
  */
 export class L1Recorder {
   readonly #clock: Clock
+  readonly #salts: SaltUsage
   readonly #events: EventSink
   readonly #tenantCells: Float64Array
   readonly #tenantStride: number
@@ -30,11 +34,19 @@ export class L1Recorder {
   usageBytes = 0
 
   constructor(
-    parts: { clock: Clock; events: EventSink; tenants: CounterTable<L1TenantField>; totals: CounterTable<L1Field> },
+    parts: {
+      readonly clock: Clock
+      readonly events: EventSink
+      readonly tenants: CounterTable<L1TenantField>
+      readonly totals: CounterTable<L1Field>
+      readonly startMs?: number
+    },
+    salts: SaltUsage,
     capacityBytes: number,
     sampleEvery: number,
   ) {
     this.#clock = parts.clock
+    this.#salts = salts
     this.#events = parts.events
     this.#tenantCells = parts.tenants.values
     this.#tenantStride = parts.tenants.stride
@@ -44,8 +56,8 @@ export class L1Recorder {
     this.#usageRatio = parts.totals.column('usageRatio')
     this.#capacityBytes = capacityBytes
     this.#sampleEvery = Math.max(1, sampleEvery)
-    this.#startMs = parts.clock.nowMs()
-    this.timeMs = this.#startMs
+    this.#startMs = parts.startMs ?? parts.clock.nowMs()
+    this.timeMs = parts.clock.nowMs()
     parts.totals.set(0, 'capacityBytes', capacityBytes)
   }
 
@@ -66,8 +78,9 @@ export class L1Recorder {
     this.#cells[column] = this.#cells[column]! + amount
   }
 
-  /** Slots were allocated (amount > 0) or freed. */
-  addUsage(tenant: number, amount: number): void {
+  /** Slots of a space were allocated (amount > 0) or freed. */
+  addUsage({ tenant, saltRow }: OpenSpace, amount: number): void {
+    this.#salts.add(saltRow, amount)
     this.usageBytes += amount
     this.#cells[this.#usage] = this.usageBytes
     this.#cells[this.#usageRatio] = this.usageBytes / this.#capacityBytes

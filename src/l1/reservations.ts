@@ -21,7 +21,7 @@ import {
   USE_KNOWN,
   USE_MS,
 } from './chunk-table.ts'
-import type { SpaceSpec } from './key-spaces.ts'
+import type { OpenSpace } from './key-spaces.ts'
 import type { L1Recorder, L1TenantField } from './l1-recorder.ts'
 import { EXPIRED_WRITE, type Leases, NO_SLOT as NO_LEASE_SLOT, WRITE } from './leases.ts'
 import type { Residency } from './residency.ts'
@@ -50,6 +50,7 @@ export class Reservations {
   readonly #writeShards: number
   readonly #failureStore: number
   readonly #failureLoad: number
+  readonly #quotaRefusals: number
   readonly #quarantined: number
   // The reservation at hand.
   #evictedBytes = 0
@@ -71,6 +72,7 @@ export class Reservations {
     this.#writeShards = tenants.column('writeShards')
     this.#failureStore = tenants.column('allocationFailureStore')
     this.#failureLoad = tenants.column('allocationFailureLoad')
+    this.#quotaRefusals = tenants.column('quotaRefusals')
     this.#quarantined = quarantinedColumn
   }
 
@@ -155,7 +157,7 @@ export class Reservations {
       this.#residency.arena.unhold(shards.words[shard * SHARD_WORDS + SLOT]!)
       if ((outcomes !== null && outcomes[entry] !== 0) || !this.#mayBeRead(id, rank)) {
         this.#residency.unlinkShard(shard)
-        this.#residency.freeShard(shard, spec.tenant, spec.shardBytes)
+        this.#residency.freeShard(shard, spec)
         continue
       }
       shards.setState(shard, READABLE)
@@ -183,7 +185,7 @@ export class Reservations {
       const id = this.#residency.shards.words[shard * SHARD_WORDS + CHUNK]!
       this.#residency.arena.unhold(this.#residency.shards.words[shard * SHARD_WORDS + SLOT]!)
       this.#residency.unlinkShard(shard)
-      this.#residency.freeShard(shard, spec.tenant, spec.shardBytes)
+      this.#residency.freeShard(shard, spec)
       this.#residency.holds.drop(id)
     }
     this.#leases.close(slot)
@@ -215,7 +217,7 @@ export class Reservations {
     for (let entry = 0; entry < count; entry += 1) {
       const shard = this.#scratch[entry]!
       this.#residency.arena.unhold(shards.words[shard * SHARD_WORDS + SLOT]!)
-      this.#residency.freeShard(shard, spec.tenant, spec.shardBytes)
+      this.#residency.freeShard(shard, spec)
     }
     this.#recorder.addTotal(this.#quarantined, -count * spec.shardBytes)
     this.#leases.close(slot)
@@ -232,7 +234,7 @@ export class Reservations {
     isGhost: boolean,
     parent: number,
     space: SpaceId,
-    spec: SpaceSpec,
+    spec: OpenSpace,
     rank: number,
     chain: HashChain,
     index: number,
@@ -245,10 +247,14 @@ export class Reservations {
     const id = isBorn ? this.#bear(found, parent, space, chain, index) : found
     if (id === NO_CHUNK) return NO_CHUNK
     if (!isBorn) residency.holds.hold(id)
+    if (!this.#fitsQuota(spec)) {
+      residency.holds.drop(id)
+      return NO_CHUNK
+    }
     let shard = residency.shards.allocate(id, rank, this.#recorder.stamp)
     if (shard === NO_SHARD && this.#evictOne()) shard = residency.shards.allocate(id, rank, this.#recorder.stamp)
     if (shard !== NO_SHARD) {
-      while (!residency.placeShard(shard, cls, spec.tenant, spec.shardBytes)) {
+      while (!residency.placeShard(shard, cls, spec)) {
         if (residency.reclaim(cls) || this.#evictOne()) continue
         residency.shards.free(shard)
         shard = NO_SHARD
@@ -295,16 +301,38 @@ export class Reservations {
     return id
   }
 
+  /**
+   * Makes room for one more shard under the quota of its salt, at the cost of that salt alone. False when what may
+   * leave does not do; the reason is counted.
+   */
+  #fitsQuota(spec: OpenSpace): boolean {
+    const { salts } = this.#residency.spaces
+    const limitBytes = salts.limitBytes(spec.saltRow) - spec.shardBytes
+    while (salts.usageBytes(spec.saltRow) > limitBytes) {
+      const id = limitBytes < 0 ? NO_CHUNK : this.#residency.victimOf(spec.saltRow)
+      if (id === NO_CHUNK || !this.#mayEvict(id)) {
+        this.#recorder.addTenant(spec.tenant, this.#quotaRefusals, 1)
+        return false
+      }
+      const usageBytes = this.#recorder.usageBytes
+      this.#residency.remove(id, 'quota')
+      this.#evictedBytes += usageBytes - this.#recorder.usageBytes
+    }
+    return true
+  }
+
   /** Evicts the policy's victim within the bound of this reservation. */
   #evictOne(): boolean {
     const id = this.#residency.victim()
-    if (id === NO_CHUNK) return false
-    const bytes = this.#residency.bytesOf(id)
-    const isFirst = this.#evictedBytes === 0
-    if (!isFirst && this.#evictedBytes + bytes > this.#allowedBytes) return false
+    if (id === NO_CHUNK || !this.#mayEvict(id)) return false
     this.#evictedBytes += this.#residency.evict(id)
     this.#hasEvicted = true
     return true
+  }
+
+  #mayEvict(id: number): boolean {
+    const bytes = this.#residency.bytesOf(id)
+    return this.#evictedBytes === 0 || this.#evictedBytes + bytes <= this.#allowedBytes
   }
 
   /** A shard becomes readable only under a parent that is, for the same rank. */

@@ -25,11 +25,11 @@ import {
   USE_KNOWN,
 } from './chunk-table.ts'
 import { HoldTree } from './holds.ts'
-import type { KeySpaces, SpaceSpec } from './key-spaces.ts'
+import type { KeySpaces, OpenSpace } from './key-spaces.ts'
 import type { L1Field, L1Recorder, L1TenantField } from './l1-recorder.ts'
 import type { L1Options } from './options.ts'
 import { makePolicy } from './policies/make-policy.ts'
-import type { EvictionPolicy } from './policies/policy.ts'
+import { SaltOrder } from './policies/salt-order.ts'
 import {
   ALLOCATED_MS,
   CHUNK,
@@ -43,6 +43,7 @@ import {
 } from './shard-table.ts'
 
 const READY_MASK = 0xff << READY_SHIFT
+const ALL_SALTS = -1
 
 /** Why chunks are removed, and the cell that counts it. */
 export type RemoveReason = 'clear' | 'delete' | 'quota' | 'corrupt'
@@ -71,7 +72,7 @@ export class Residency {
   readonly table: ChunkTable
   readonly shards: ShardTable
   readonly arena: Arena
-  readonly policy: EvictionPolicy
+  readonly policy: SaltOrder
   readonly holds: HoldTree
   readonly spaces: KeySpaces
   readonly recorder: L1Recorder
@@ -86,7 +87,7 @@ export class Residency {
     this.table = new ChunkTable(options.indexCapacityChunks, parts.hashKey)
     this.shards = new ShardTable(options.indexCapacityShards)
     this.arena = new Arena(options)
-    this.policy = makePolicy(options.policy, this.table)
+    this.policy = new SaltOrder(makePolicy(options.policy, this.table), this.table, parts.spaces.saltRows)
     this.holds = new HoldTree(this.table, this.policy, (id) => this.#leave(id))
     this.spaces = parts.spaces
     this.recorder = parts.recorder
@@ -108,7 +109,7 @@ export class Residency {
   }
 
   /** The space of a record that is not FREE. */
-  specOf(id: number): SpaceSpec {
+  specOf(id: number): OpenSpace {
     return this.spaces.spec(this.spaceOf(id))
   }
 
@@ -143,9 +144,18 @@ export class Residency {
 
   /** The next chunk to evict, or NO_CHUNK. Chunks under an internal lease are anchored on the way. */
   victim(): number {
+    return this.#victimOf(ALL_SALTS)
+  }
+
+  /** The least recent leaf of a salt, or NO_CHUNK: for its quota. */
+  victimOf(saltRow: number): number {
+    return this.#victimOf(saltRow)
+  }
+
+  #victimOf(saltRow: number): number {
     const words = this.table.words
     for (;;) {
-      const id = this.policy.victim()
+      const id = saltRow === ALL_SALTS ? this.policy.victim() : this.policy.oldest(saltRow)
       if (id === NO_CHUNK) return NO_CHUNK
       const record = id * CHUNK_WORDS
       if (words[record + GENERATION]! < INTERNAL_ONE) {
@@ -259,21 +269,21 @@ export class Residency {
   }
 
   /** Frees the slot and the record of a shard that is in no list. @returns the bytes freed. */
-  freeShard(shard: number, tenant: number, shardBytes: number): number {
+  freeShard(shard: number, spec: OpenSpace): number {
     const slot = this.shards.words[shard * SHARD_WORDS + SLOT]!
     this.arena.free(slot)
     this.shards.free(shard)
-    this.recorder.addUsage(tenant, -shardBytes)
-    return shardBytes
+    this.recorder.addUsage(spec, -spec.shardBytes)
+    return spec.shardBytes
   }
 
   /** A slot of the class for the shard, without eviction; false when there is none. */
-  placeShard(shard: number, cls: number, tenant: number, shardBytes: number): boolean {
+  placeShard(shard: number, cls: number, spec: OpenSpace): boolean {
     const slot = this.arena.allocate(cls, shard)
     if (slot === NO_SLOT) return false
     this.arena.hold(slot)
     this.shards.words[shard * SHARD_WORDS + SLOT] = slot
-    this.recorder.addUsage(tenant, shardBytes)
+    this.recorder.addUsage(spec, spec.shardBytes)
     return true
   }
 
@@ -325,7 +335,7 @@ export class Residency {
   }
 
   /** Readable shards of a chunk that is leaving; each is reported when sampled. */
-  #shardsLeave(id: number, spec: SpaceSpec): number {
+  #shardsLeave(id: number, spec: OpenSpace): number {
     const words = this.table.words
     const record = id * CHUNK_WORDS
     const meta = words[record + META]!
@@ -343,7 +353,7 @@ export class Residency {
     return count
   }
 
-  #freeShards(id: number, spec: SpaceSpec): number {
+  #freeShards(id: number, spec: OpenSpace): number {
     const words = this.table.words
     const record = id * CHUNK_WORDS
     let bytes = 0
@@ -351,7 +361,7 @@ export class Residency {
     while (shard !== NO_SHARD) {
       assert(this.shards.stateOf(shard) !== RESERVED, 'a shard that is being written leaves')
       const next = this.shards.words[shard * SHARD_WORDS + NEXT_SHARD]!
-      bytes += this.freeShard(shard, spec.tenant, spec.shardBytes)
+      bytes += this.freeShard(shard, spec)
       shard = next
     }
     words[record + FIRST_SHARD] = NO_SHARD

@@ -1,5 +1,6 @@
 import { assert } from '../core/assert.ts'
 import type { CounterTable } from '../core/counters.ts'
+import type { SpaceId } from '../core/ids.ts'
 import {
   ANCHORED,
   CHILDREN,
@@ -17,6 +18,8 @@ import {
   NO_CHUNK,
   PARENT,
   READY_SHIFT,
+  SPACE_SHIFT,
+  STATE_MASK,
 } from './chunk-table.ts'
 import type { L1Field, L1TenantField } from './l1-recorder.ts'
 import { ALL_RANKS, EXPIRED_READ, EXPIRED_WRITE, INTERNAL, type Leases, WRITE } from './leases.ts'
@@ -47,6 +50,7 @@ export interface Recount {
 export function verifyL1(residency: Residency, leases: Leases): Recount {
   residency.table.verify()
   residency.policy.verify()
+  checkSalts(residency)
   residency.arena.verify()
   leases.verify()
   const counted = countLeases(residency, leases)
@@ -75,6 +79,29 @@ export function verifyCells(
   assert(totals.get(0, 'usageBytes') === usageBytes, 'the usage cell is wrong')
   assert(totals.get(0, 'quarantinedBytes') === recount.quarantinedBytes, 'quarantine is miscounted')
   assert(totals.get(0, 'quarantinedReadBytes') === recount.quarantinedReadBytes, 'late readers are miscounted')
+}
+
+/** Each free chunk is in the list of its salt, and the bytes of a salt are those of its shards. */
+function checkSalts({ table, shards, spaces, policy, arena }: Residency): void {
+  for (let id = table.firstId; id < table.endId; id += 1) {
+    const record = id * CHUNK_WORDS
+    const isFree = (table.words[record + META]! & STATE_MASK) === LIVE && table.words[record + HOLDS] === 0
+    assert(policy.isListed(id) === isFree, 'a salt lists other chunks than the free ones')
+  }
+  let listedBytes = 0
+  for (let row = 0; row < spaces.salts.count; row += 1) listedBytes += spaces.salts.usageBytes(row)
+  assert(listedBytes === arena.usedBytes, 'the bytes of all salts are not those in use')
+  const bytes = new Float64Array(spaces.salts.count)
+  for (let shard = 1; shard < shards.endId; shard += 1) {
+    const state = shards.stateOf(shard)
+    const id = shards.words[shard * SHARD_WORDS + CHUNK]!
+    if (state === SHARD_FREE || id === NO_CHUNK) continue
+    const space = (table.words[id * CHUNK_WORDS + META]! >>> SPACE_SHIFT) as SpaceId
+    bytes[spaces.saltRows[space]!]! += spaces.spec(space).shardBytes
+  }
+  for (const [row, counted] of bytes.entries()) {
+    assert(spaces.salts.usageBytes(row) >= counted, 'a salt holds more than is counted') // more: quarantined
+  }
 }
 
 interface LeaseCounts {

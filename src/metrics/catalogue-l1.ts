@@ -95,6 +95,12 @@ export const L1_METRICS = [
     extension: true,
     from: split('l1Tenants', 'during', { store: 'allocationFailureStore', load: 'allocationFailureLoad' }),
   }),
+  counter('l1_quota_refusals_total', {
+    help: 'Reservations cut short by the L1 quota of their cache salt, after what it could evict of its own was gone.',
+    labels: TENANT,
+    extension: true,
+    from: [cell('l1Tenants', 'quotaRefusals')],
+  }),
   counter('leases_expired_total', {
     help: 'Leases that ran out before they were released.',
     labels: NONE,
