@@ -57,6 +57,7 @@ export const ERRORS = {
     help: 'The token lacks the scope of this route, or the Host or Origin is foreign.',
   },
   NO_ROOM: { kind: 'unavailable', retryable: true, help: 'L1 has no room even after demand eviction.' },
+  TOO_MANY_PROMPTS: { kind: 'unavailable', retryable: true, help: 'Too many prompts of one client wait to be hashed.' },
   LEASE_EXPIRED: { kind: 'conflict', retryable: true, help: 'The lease expired or was released before the operation.' },
   L2_TIMEOUT: { kind: 'unavailable', retryable: true, help: 'An L2 adapter did not answer before its deadline.' },
   L2_UNAVAILABLE: {
@@ -74,6 +75,16 @@ export const ERRORS = {
     kind: 'conflict',
     retryable: false,
     help: 'The adapter is draining, failed or removed and takes no new work.',
+  },
+  L2_NAME_TAKEN: {
+    kind: 'conflict',
+    retryable: false,
+    help: 'An adapter of this name, or on the same storage, is attached.',
+  },
+  L2_BUSY: {
+    kind: 'conflict',
+    retryable: true,
+    help: 'Another act on the adapter is under way: an opening, a removal, an evacuation, or the same job.',
   },
   L2_UNSUPPORTED: {
     kind: 'usage',

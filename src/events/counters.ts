@@ -81,6 +81,12 @@ export const L2_FIELDS = [
   'evictedObjects',
   'checksumFailures',
   'circuitState', // 0 closed, 1 half open, 2 open
+  'state', // 0 active, 1 draining, 2 failed
+  'activeJobs', // verifications, evacuations and counts that read this adapter
+  'scrubbedObjects', // read and verified by a job
+  'evacuatedObjects', // copied from this adapter to another
+  'evacuatedBytes',
+  'evacuationFailedObjects',
 ] as const
 
 /** One row an adapter and tenant: row = adapter row x tenant rows + tenant. Owner: l2/adapter-set. */

@@ -11,6 +11,16 @@ export type AdapterFactories = {
   ) => L2Adapter | Promise<L2Adapter>
 }
 
+/** An adapter of any type, not yet open. */
+export function makeAdapter(
+  factories: Partial<AdapterFactories>,
+  backend: BackendOptions,
+): L2Adapter | Promise<L2Adapter> {
+  const make = factories[backend.type] as ((options: BackendOptions) => L2Adapter | Promise<L2Adapter>) | undefined
+  assert(make !== undefined, 'an adapter of a type that this thread cannot make')
+  return make(backend)
+}
+
 type Answer = Partial<Pick<AdapterReply, 'amount' | 'perKey' | 'inline' | 'page'>>
 type RequestOf<Kind extends AdapterRequest['kind']> = Extract<AdapterRequest, { readonly kind: Kind }>
 
@@ -113,11 +123,7 @@ class AdapterHost {
   }
 
   async #open({ adapter: number, backend }: RequestOf<'open'>): Promise<Answer> {
-    const make = this.#factories[backend.type] as
-      | ((options: typeof backend) => L2Adapter | Promise<L2Adapter>)
-      | undefined
-    assert(make !== undefined, 'an adapter of a type that this thread cannot make')
-    const adapter = await make(backend)
+    const adapter = await makeAdapter(this.#factories, backend)
     await adapter.open()
     this.#adapters.set(number, adapter)
     return {}
@@ -143,8 +149,9 @@ class AdapterHost {
     return hosted
   }
 
-  #views({ count, offsets, lengthBytes }: KeyBatch & ObjectBytes, inline: Uint8Array | null): Uint8Array[] {
-    const bytes = offsets === null ? inline : this.#memory
+  #views({ count, offsets, shared, lengthBytes }: KeyBatch & ObjectBytes, inline: Uint8Array | null): Uint8Array[] {
+    const memory = shared === null ? this.#memory : new Uint8Array(shared)
+    const bytes = offsets === null ? inline : memory
     assert(bytes !== null, 'object bytes that are nowhere')
     return Array.from({ length: count }, (_, key) => {
       const at = offsets === null ? key * lengthBytes : offsets[key]!

@@ -20,10 +20,12 @@ interface KeyMessage {
   readonly parents: Uint8Array<ArrayBuffer>
 }
 
-/** Where the bytes of object i are: at offsets[i] of the arena, or at i x lengthBytes of `inline`. */
+/** Where the bytes of object i are: at offsets[i] of the arena, or of `shared`, or at i x lengthBytes of `inline`. */
 export interface ObjectBytes {
   readonly lengthBytes: number
   readonly offsets: Float64Array<ArrayBuffer> | null
+  /** Shared memory other than the arena, in which every object of the batch lies; null for the arena. */
+  readonly shared: SharedArrayBuffer | null
   /** Of a load: null; the reply brings it. */
   readonly inline: Uint8Array<ArrayBuffer> | null
 }

@@ -1,4 +1,4 @@
-import type { AdapterState, Attached, InFlight } from './attached.ts'
+import type { AdapterState, Attached, Drain, InFlight } from './attached.ts'
 import { CIRCUITS } from './circuit-breaker.ts'
 
 /** One adapter as people see it. */
@@ -21,6 +21,27 @@ export interface AdapterReport {
   readonly circuit: (typeof CIRCUITS)[number]
   /** What it failed with last; empty when it never did. */
   readonly lastError: string
+  /** While it drains: how far it is. */
+  readonly drain: DrainProgress | null
+}
+
+/** How far a drain is. */
+export interface DrainProgress {
+  /** `drained`: nothing referred to the adapter. `deadline_passed`: something still did; see the numbers beside it. */
+  readonly phase: 'waiting' | 'drained' | 'deadline_passed'
+  readonly elapsedMs: number
+  /** Until the deadline; 0 when it has passed. */
+  readonly remainingMs: number
+}
+
+/** How a removal ended. */
+export interface RemovalReport {
+  /** What was in flight when it began: a forced removal ends it. */
+  readonly left: InFlight
+  /** False: the backend did not close in time and was left to itself. */
+  readonly isClosed: boolean
+  /** What closing failed with; empty when it did not. */
+  readonly error: string
 }
 
 /** How a drain ended. */
@@ -32,7 +53,7 @@ export interface DrainReport {
   readonly left: InFlight
 }
 
-export function reportOf(attached: Attached): AdapterReport {
+export function reportOf(attached: Attached, nowMs: number): AdapterReport {
   const { bytes, objects, capacityBytes, evictedObjects, checksumFailures } = attached.adapter.usage()
   const inFlight = attached.inFlight()
   return {
@@ -51,5 +72,10 @@ export function reportOf(attached: Attached): AdapterReport {
     checksumFailures,
     circuit: CIRCUITS[attached.circuit.state]!,
     lastError: attached.lastError,
+    drain: attached.drain === undefined ? null : progressOf(attached.drain, nowMs),
   }
+}
+
+function progressOf({ phase, startedMs, deadlineMs }: Drain, nowMs: number): DrainProgress {
+  return { phase, elapsedMs: nowMs - startedMs, remainingMs: Math.max(0, deadlineMs - nowMs) }
 }

@@ -1,44 +1,21 @@
-import { assert } from '../core/assert.ts'
-import type { Clock } from '../core/clock.ts'
-import type { CounterTable } from '../core/counters.ts'
 import { CacheError } from '../core/errors.ts'
 import type { TenantId } from '../core/ids.ts'
 import type { EventSink } from '../events/bus.ts'
 import { L2_LOADED, L2_STORED } from '../events/catalogue.ts'
-import type { L2_STATES } from '../events/counters.ts'
 import { type KeyBatch, type L2Adapter, OUTCOME_FAILED } from './adapter.ts'
-import { type AdapterReport, type DrainReport, reportOf } from './adapter-report.ts'
-import { type AdapterField, type AdapterState, type AdapterTenantField, Attached, type Direction } from './attached.ts'
+import { type AdapterReport, type DrainReport, type RemovalReport, reportOf } from './adapter-report.ts'
+import { AdapterRoster, type RosterParts } from './adapter-roster.ts'
+import type { AdapterTenantField, Attached, Direction } from './attached.ts'
 import type { Ended } from './batch-attempt.ts'
-import { type AdapterLimits, isAdapterName } from './options.ts'
+import type { AdapterLimits } from './options.ts'
 
-export type { AdapterReport, DrainReport } from './adapter-report.ts'
+export type { AdapterReport, DrainReport, RemovalReport } from './adapter-report.ts'
+export type { AdapterNames } from './adapter-roster.ts'
 export type { AdapterState, InFlight } from './attached.ts'
 export { Attached } from './attached.ts'
 
-/** Adapter names as rows. A name keeps its row for good; a row is never another name's. */
-export interface AdapterNames {
-  /** The row of a name, in use from now on; -1 when none is left. */
-  rowOf(name: string): number
-  /** The name is no longer in use. */
-  detach(row: number): void
-}
-
-export interface AdapterSetParts {
-  readonly clock: Clock
-  /** 0..1 */
-  readonly random: () => number
+export interface AdapterSetParts extends RosterParts {
   readonly events: EventSink
-  readonly names: AdapterNames
-  readonly cells: CounterTable<AdapterField>
-  readonly tenantCells: CounterTable<AdapterTenantField>
-  readonly states: CounterTable<(typeof L2_STATES)[number]>
-  /** Rows of a per-tenant table. */
-  readonly tenantRows: number
-  /** Told every change of state, `undefined` before the first. */
-  readonly onState?: (name: string, state: AdapterState, before: AdapterState | undefined) => void
-  /** Told what an adapter failed with. Batches end as outcomes all the same. */
-  readonly onError: (name: string, error: unknown) => void
 }
 
 /** How a store or load batch ended. */
@@ -67,11 +44,7 @@ const SKIP_FIELDS: Record<SkipReason, AdapterTenantField> = {
 }
 
 /**
- * The L2 adapters of an engine, in the order they are asked, and the only way to them.
- *
- *   add -> ACTIVE --drain--> DRAINING --remove--> REMOVED
- *            ^----undrain-------|                   ^
- *            +------fail------> FAILED ---remove----+     (any state but REMOVED may fail)
+ * The L2 adapters of an engine, in the order they are asked, and the only way to them. Their states: `AdapterRoster`.
  *
  * ACTIVE takes everything. DRAINING takes no stores and no lookups; loads of what earlier lookups promised are
  * served, so it runs empty by itself. FAILED and REMOVED take nothing. An open circuit refuses like FAILED does, for
@@ -81,54 +54,69 @@ const SKIP_FIELDS: Record<SkipReason, AdapterTenantField> = {
  */
 export class AdapterSet {
   readonly #parts: AdapterSetParts
-  /** In order of configuration; without removed ones. */
-  #attached: Attached[] = []
-  readonly #opening = new Set<string>()
+  readonly #roster: AdapterRoster
 
   constructor(parts: AdapterSetParts) {
     this.#parts = parts
+    this.#roster = new AdapterRoster(parts)
   }
 
-  /**
-   * Opens an adapter and attaches it as the last one to be asked.
-   * @throws CacheError BAD_REQUEST for a bad or taken name; what `open` throws.
-   */
-  async add(name: string, adapter: L2Adapter, limits: AdapterLimits): Promise<Attached> {
-    if (!isAdapterName(name)) throw badName('an adapter name has 1 to 64 letters, digits, ".", "_" or "-"')
-    if (this.find(name) !== undefined || this.#opening.has(name)) throw badName(`the adapter name ${name} is taken`)
-    this.#opening.add(name)
-    try {
-      await adapter.open()
-      return this.#attach(name, adapter, limits)
-    } catch (error) {
-      await adapter.close().catch((closeError: unknown) => this.#parts.onError(name, closeError))
-      throw error
-    } finally {
-      this.#opening.delete(name)
-    }
+  /** The adapters and their states: what is done to them rather than with them. */
+  get roster(): AdapterRoster {
+    return this.#roster
+  }
+
+  /** See `AdapterRoster`, as for the other acts. */
+  add(name: string, adapter: L2Adapter, limits: AdapterLimits): Promise<Attached> {
+    return this.#roster.add(name, adapter, limits)
+  }
+
+  drain(name: string, deadlineMs: number, evacuation?: Promise<unknown>): Promise<DrainReport> {
+    return this.#roster.drain(name, deadlineMs, evacuation)
+  }
+
+  undrain(name: string): void {
+    this.#roster.undrain(name)
+  }
+
+  remove(name: string, how?: { readonly force?: boolean }): Promise<RemovalReport> {
+    return this.#roster.remove(name, how)
+  }
+
+  fail(name: string, error: unknown): void {
+    this.#roster.fail(name, error)
+  }
+
+  close(): Promise<void> {
+    return this.#roster.close()
   }
 
   /** An adapter that was not removed. */
   find(name: string): Attached | undefined {
-    return this.#attached.find((attached) => attached.name === name)
+    return this.#roster.find(name)
   }
 
   all(): readonly Attached[] {
-    return this.#attached
+    return this.#roster.all()
+  }
+
+  describe(): AdapterReport[] {
+    const nowMs = this.#parts.clock.nowMs()
+    return this.#roster.all().map((attached) => reportOf(attached, nowMs))
   }
 
   /** Those that take stores. */
   storable(): Attached[] {
-    return this.#attached.filter((attached) => attached.isStorable)
+    return this.#roster.all().filter((attached) => attached.isStorable)
   }
 
   /** Those that take lookups, in the order they are asked. */
   loadable(): Attached[] {
-    return this.#attached.filter((attached) => attached.isLoadable)
+    return this.#roster.all().filter((attached) => attached.isLoadable)
   }
 
   hasLoadable(): boolean {
-    return this.#attached.some((attached) => attached.isLoadable)
+    return this.#roster.all().some((attached) => attached.isLoadable)
   }
 
   /** Stores sources[i] as object i. The caller leaves sources untouched until the end, and `quiesced`. */
@@ -198,7 +186,7 @@ export class AdapterSet {
    * @throws CacheError L2_UNAVAILABLE after all were tried, when some could not be cleared.
    */
   async clear(filter: { readonly model?: string; readonly salt?: string }): Promise<number> {
-    const attached = this.#attached.filter(({ isGone }) => !isGone)
+    const attached = this.#roster.all().filter(({ isGone }) => !isGone)
     const counts = await Promise.all(
       attached.map(async (one) => {
         const clear = (signal: AbortSignal) => one.adapter.clear(filter, signal)
@@ -210,91 +198,6 @@ export class AdapterSet {
     const failed = attached.filter((_, at) => counts[at] === undefined).map(({ name }) => name)
     if (failed.length === 0) return counts.reduce<number>((sum, count) => sum + count!, 0)
     throw new CacheError('L2_UNAVAILABLE', `these adapters could not be cleared: ${failed.join(', ')}`)
-  }
-
-  /**
-   * Stops giving new work to an adapter and waits until nothing in flight refers to it. It stays attached: `remove`
-   * or `undrain` comes next. @throws CacheError NOT_FOUND, L2_DRAINING for a failed adapter.
-   */
-  async drain(name: string, deadlineMs: number): Promise<DrainReport> {
-    const attached = this.#known(name)
-    if (attached.state === 'failed') throw new CacheError('L2_DRAINING', `the adapter ${name} has failed: remove it`)
-    this.#setState(attached, 'draining')
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = this.#parts.clock.schedule(deadlineMs, resolve)
-    await Promise.race([attached.idle(), promise])
-    timer.cancel()
-    return { state: attached.state, isDrained: attached.isIdle, left: attached.inFlight() }
-  }
-
-  /** Takes work again. @throws CacheError NOT_FOUND, L2_DRAINING for an adapter that is not draining. */
-  undrain(name: string): void {
-    const attached = this.#known(name)
-    if (attached.state !== 'draining') throw new CacheError('L2_DRAINING', `the adapter ${name} is not draining`)
-    this.#setState(attached, 'active')
-  }
-
-  /**
-   * Detaches and closes an adapter; its objects stay where they are.
-   * @param force ends what is in flight instead of refusing.
-   * @throws CacheError NOT_FOUND; L2_DRAINING when work is in flight, or the adapter is active.
-   */
-  async remove(name: string, { force = false }: { readonly force?: boolean } = {}): Promise<void> {
-    const attached = this.#known(name)
-    const isRefused = !force && (attached.state === 'active' || !attached.isIdle)
-    if (isRefused) {
-      const why = attached.state === 'active' ? 'is active: drain it first' : 'still has work in flight'
-      throw new CacheError('L2_DRAINING', `the adapter ${name} ${why}`, { field: 'name' })
-    }
-    this.#setState(attached, 'removed')
-    this.#attached = this.#attached.filter((other) => other !== attached)
-    this.#parts.names.detach(attached.row)
-    await this.#end(attached)
-  }
-
-  /** The backend is lost for good: what is in flight is cancelled, nothing more is taken. */
-  fail(name: string, error: unknown): void {
-    const attached = this.find(name)
-    if (attached === undefined || attached.isGone) return
-    attached.lastError = error instanceof Error ? error.message : String(error)
-    this.#setState(attached, 'failed')
-    attached.cancelAll()
-    this.#parts.onError(name, error)
-  }
-
-  /** Ends what is in flight and closes every adapter. */
-  async close(): Promise<void> {
-    const attached = this.#attached
-    for (const one of attached) this.#setState(one, 'removed')
-    this.#attached = []
-    await Promise.all(attached.map((one) => this.#end(one)))
-  }
-
-  describe(): AdapterReport[] {
-    return this.#attached.map(reportOf)
-  }
-
-  #attach(name: string, adapter: L2Adapter, limits: AdapterLimits): Attached {
-    const { names, clock, random, cells, tenantCells, tenantRows, onError } = this.#parts
-    const row = names.rowOf(name)
-    if (row < 0) throw badName('no adapter rows are left in this process: restart it')
-    const attached = new Attached({
-      name,
-      row,
-      adapter,
-      limits,
-      clock,
-      random,
-      cells,
-      tenantCells,
-      tenantRows,
-      onError,
-    })
-    this.#attached.push(attached)
-    attached.refresh()
-    this.#countStates()
-    this.#parts.onState?.(name, 'active', undefined)
-    return attached
   }
 
   async #submit(
@@ -326,6 +229,24 @@ export class AdapterSet {
     return { outcomes, bytes, busySeconds, quiesced: ended.quiesced }
   }
 
+  /**
+   * Work of a job on an adapter: under its deadlines, retries and breaker like any other, without cells of its own.
+   * Undefined when the adapter refuses or fails it; `onError` says why.
+   */
+  async maintain<T>(
+    attached: Attached,
+    deadlineMs: number,
+    signal: AbortSignal,
+    operation: (signal: AbortSignal) => Promise<T>,
+    onError: (error: unknown) => void,
+  ): Promise<Ended<T> | undefined> {
+    if (attached.isGone || !attached.circuit.tryPass(this.#parts.clock.nowMs())) return undefined
+    const ended = await this.#other(attached, deadlineMs, signal, operation)
+    attached.judge(ended.value !== undefined, ended.cause)
+    if (ended.value === undefined) onError(ended.error)
+    return ended
+  }
+
   /** A lookup or clear: no cells of its own, but a drain waits for it. */
   async #other<T>(
     attached: Attached,
@@ -338,49 +259,9 @@ export class AdapterSet {
     attached.endOther()
     return ended
   }
-
-  /** Cancels what is in flight, waits for it within bounds, closes. */
-  async #end(attached: Attached): Promise<void> {
-    attached.cancelAll()
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = this.#parts.clock.schedule(2 * attached.limits.abandonAfterMs, resolve)
-    await Promise.race([attached.idle(), promise])
-    timer.cancel()
-    try {
-      await attached.adapter.close()
-    } catch (error) {
-      this.#parts.onError(attached.name, error)
-    }
-  }
-
-  #known(name: string): Attached {
-    const attached = this.find(name)
-    if (attached === undefined) throw new CacheError('NOT_FOUND', `there is no adapter ${name}`, { field: 'name' })
-    return attached
-  }
-
-  #setState(attached: Attached, state: AdapterState): void {
-    const before = attached.state
-    if (before === state) return
-    assert(before !== 'removed', 'a removed adapter changed its state')
-    attached.state = state
-    this.#countStates()
-    this.#parts.onState?.(attached.name, state, before)
-  }
-
-  #countStates(): void {
-    for (const state of this.#parts.states.fields) {
-      const count = this.#attached.filter((attached) => attached.state === state).length
-      this.#parts.states.set(0, state, count)
-    }
-  }
 }
 
 function refused(batch: KeyBatch): BatchResult {
   const outcomes = new Uint8Array(batch.count).fill(OUTCOME_FAILED)
   return { outcomes, bytes: 0, busySeconds: 0, quiesced: undefined }
-}
-
-function badName(message: string): CacheError {
-  return new CacheError('BAD_REQUEST', message, { field: 'name' })
 }

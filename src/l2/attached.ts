@@ -35,13 +35,20 @@ export interface AttachedParts {
   readonly onError: (name: string, error: unknown) => void
 }
 
+/** A drain that was asked for. Times of the set's clock. */
+export interface Drain {
+  readonly startedMs: number
+  readonly deadlineMs: number
+  readonly phase: 'waiting' | 'drained' | 'deadline_passed'
+}
+
 /** What still refers to an adapter. */
 export interface InFlight {
   readonly stores: number
   readonly storeBytes: number
   readonly loads: number
   readonly loadBytes: number
-  /** Lookups and clears. */
+  /** Lookups, clears and jobs. */
   readonly others: number
   /** Batches that ended without their adapter, which may still touch their memory. */
   readonly abandoned: number
@@ -71,6 +78,9 @@ const DIRECTIONS = {
   },
 } as const
 
+/** As `l2_adapter_state` shows them. */
+const STATE_NUMBERS = { active: 0, draining: 1, failed: 2, removed: 2 } as const
+
 export type Direction = keyof typeof DIRECTIONS
 
 /**
@@ -85,9 +95,13 @@ export class Attached {
   readonly circuit: CircuitBreaker
   /** Written by the set alone. */
   state: AdapterState = 'active'
+  drain: Drain | undefined
   lastError = ''
+  /** Evacuations of its objects under way. Written by them. */
+  evacuations = 0
   readonly #parts: AttachedParts
   readonly #attempts = new Set<BatchAttempt>()
+  readonly #inFlightBatches = { store: 0, load: 0 }
   readonly #inFlightBytes = { store: 0, load: 0 }
   #others = 0
   #abandoned = 0
@@ -120,11 +134,10 @@ export class Attached {
   }
 
   inFlight(): InFlight {
-    const { cells } = this.#parts
     return {
-      stores: cells.get(this.row, 'inflightStores'),
+      stores: this.#inFlightBatches.store,
       storeBytes: this.#inFlightBytes.store,
-      loads: cells.get(this.row, 'inflightLoads'),
+      loads: this.#inFlightBatches.load,
       loadBytes: this.#inFlightBytes.load,
       others: this.#others,
       abandoned: this.#abandoned,
@@ -204,6 +217,11 @@ export class Attached {
     this.#tellIdle()
   }
 
+  /** Adds to a number of the adapter that is of no tenant: what jobs do. */
+  count(field: AdapterField, amount: number): void {
+    this.#parts.cells.add(this.row, field, amount)
+  }
+
   countTenant(tenant: TenantId, field: AdapterTenantField, amount: number): void {
     this.#count(tenant, field, amount)
   }
@@ -219,6 +237,7 @@ export class Attached {
     cells.add(this.row, 'evictedObjects', usage.evictedObjects - this.#evictedSeen)
     cells.add(this.row, 'checksumFailures', usage.checksumFailures - this.#failuresSeen)
     cells.set(this.row, 'circuitState', this.circuit.state)
+    cells.set(this.row, 'state', STATE_NUMBERS[this.state])
     this.#evictedSeen = usage.evictedObjects
     this.#failuresSeen = usage.checksumFailures
   }
@@ -249,7 +268,8 @@ export class Attached {
     cells.add(this.row, DIRECTIONS[direction].objects, sign * batch.count)
     if (direction === 'load') cells.add(this.row, 'inflightLoadBytes', bytes)
     this.#inFlightBytes[direction] += bytes
-    assert(cells.get(this.row, DIRECTIONS[direction].batches) >= 0, 'more batches ended than began')
+    this.#inFlightBatches[direction] += sign
+    assert(this.#inFlightBatches[direction] >= 0, 'more batches ended than began')
   }
 }
 

@@ -2,7 +2,7 @@ import { CacheError } from '../core/errors.ts'
 import { HASH_BYTES } from '../core/hash-chain.ts'
 import type { AdapterUsage, KeyBatch, L2Adapter, ObjectPage } from './adapter.ts'
 import { type AdapterReply, fromWire, type ObjectBytes, type Port, type RequestBody } from './adapter-messages.ts'
-import type { BackendOptions } from './options.ts'
+import { type BackendOptions, capacityOf } from './options.ts'
 
 interface Waiting {
   readonly adapter: RemoteAdapter
@@ -81,16 +81,7 @@ export class AdapterLink {
 
   /** Offsets of the views when all lie in the arena; else null. */
   offsetsOf(views: readonly Uint8Array[]): Float64Array<ArrayBuffer> | null {
-    const memory = this.#memory
-    if (memory === null) return null
-    const offsets = new Float64Array(views.length)
-    for (const [key, view] of views.entries()) {
-      const at = view.byteOffset - memory.byteOffset
-      const isInside = view.buffer === memory.buffer && at >= 0 && at + view.length <= memory.length
-      if (!isInside) return null
-      offsets[key] = at
-    }
-    return offsets
+    return this.#memory === null ? null : offsetsIn(this.#memory, views)
   }
 
   #take(reply: AdapterReply): void {
@@ -117,7 +108,7 @@ export class RemoteAdapter implements L2Adapter {
     this.number = number
     this.#link = link
     this.#backend = backend
-    const { capacityBytes } = backend
+    const capacityBytes = capacityOf(backend)
     this.#usage = { bytes: 0, objects: 0, capacityBytes, evictedObjects: 0, checksumFailures: 0 }
   }
 
@@ -204,11 +195,34 @@ export class RemoteAdapter implements L2Adapter {
   #bytesOf(views: readonly Uint8Array[], isSent: boolean): ObjectBytes {
     const lengthBytes = views[0]?.length ?? 0
     const offsets = this.#link.offsetsOf(views)
-    if (offsets !== null || !isSent) return { lengthBytes, offsets, inline: null }
+    if (offsets !== null) return { lengthBytes, offsets, shared: null, inline: null }
+    const place = sharedPlace(views)
+    if (place !== null) return { lengthBytes, ...place, inline: null }
+    if (!isSent) return { lengthBytes, offsets, shared: null, inline: null }
     const inline = new Uint8Array(views.length * lengthBytes)
     for (const [key, view] of views.entries()) inline.set(view, key * lengthBytes)
-    return { lengthBytes, offsets: null, inline }
+    return { lengthBytes, offsets: null, shared: null, inline }
   }
+}
+
+/** Offsets of the views in `memory` when all lie there; else null. */
+function offsetsIn(memory: Uint8Array, views: readonly Uint8Array[]): Float64Array<ArrayBuffer> | null {
+  const offsets = new Float64Array(views.length)
+  for (const [key, view] of views.entries()) {
+    const at = view.byteOffset - memory.byteOffset
+    const isInside = view.buffer === memory.buffer && at >= 0 && at + view.length <= memory.length
+    if (!isInside) return null
+    offsets[key] = at
+  }
+  return offsets
+}
+
+/** The one shared buffer in which all views lie, and where; null when there is none. */
+function sharedPlace(views: readonly Uint8Array[]): Pick<ObjectBytes, 'offsets' | 'shared'> | null {
+  const shared = views[0]?.buffer
+  if (!(shared instanceof SharedArrayBuffer)) return null
+  const offsets = offsetsIn(new Uint8Array(shared), views)
+  return offsets === null ? null : { offsets, shared }
 }
 
 /** The keys of a batch, copied and cut to their length: posting a view would send all the memory behind it. */

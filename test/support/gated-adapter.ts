@@ -43,6 +43,10 @@ export class GatedAdapter implements L2Adapter {
     return this.inner.clear(filter, signal)
   }
 
+  list(cursor: string, countMax: number, signal: AbortSignal) {
+    return this.inner.list(cursor, countMax, signal)
+  }
+
   usage() {
     return this.inner.usage()
   }

@@ -167,6 +167,13 @@ export class MemoryAdapter implements L2Adapter {
     for (const node of this.#index.held()) this.#drop(node)
   }
 
+  /** Flips a bit of the object at this place of the list: for tests. */
+  spoil(place: number): void {
+    let node = this.#index.nextHeld(NO_NODE)
+    for (let at = 0; at < place; at += 1) node = this.#index.nextHeld(node)
+    this.#payloads[node]![0]! ^= 1
+  }
+
   /** Checks the index: for tests. */
   verify(): void {
     this.#index.verify()

@@ -36,11 +36,11 @@ describe('names and rows', () => {
     const { set } = makeSet()
     const first = set.add('disk', new MemoryAdapter(MEMORY_DEFAULT), LIMITS)
     await expect(set.add('disk', new MemoryAdapter(MEMORY_DEFAULT), LIMITS)).rejects.toMatchObject({
-      code: 'BAD_REQUEST',
+      code: 'L2_BUSY',
     })
     await first
     await expect(set.add('disk', new MemoryAdapter(MEMORY_DEFAULT), LIMITS)).rejects.toMatchObject({
-      code: 'BAD_REQUEST',
+      code: 'L2_NAME_TAKEN',
     })
   })
 
