@@ -62,10 +62,12 @@ class ServerInPlace {
       hashInlineChunks: PROMPT_CHUNKS,
     })
     const { engine } = this.#runtime
+    const prompts = new PromptHasher(hasher, [], { inlineChunks: PROMPT_CHUNKS })
     const parts = {
       engine,
       models: new ModelRegistry(8, ARENA_BYTES),
-      sessions: new MpSessions(64, new PromptHasher(hasher, null, PROMPT_CHUNKS), CHUNK_TOKENS),
+      sessions: new MpSessions(64, prompts, CHUNK_TOKENS),
+      hasher: prompts,
       instances: new InstanceTable(8),
       clock,
       counts: newCounts(),

@@ -1,8 +1,6 @@
 import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
-import { CallPort, remoteOf } from '../core/rpc.ts'
 import { workerUrl } from '../core/worker-url.ts'
-import type { HashPort } from '../engine/prompt-hasher.ts'
 import type { BackendOptions } from '../l2/options.ts'
 import { AdapterLink, type RemoteAdapter } from '../l2/remote-adapter.ts'
 import type { SharedSegment } from '../native/shared-memory.ts'
@@ -11,18 +9,12 @@ import type { IoWorkerData } from './io-worker.ts'
 interface IoWorker {
   readonly worker: Worker
   readonly adapters: AdapterLink
-  readonly calls: CallPort
-  readonly hashing: HashPort
 }
 
-/**
- * The io workers of an engine. Adapters are spread over them in turn; prompts to hash go in turn to the workers that
- * host no adapter, or to all when each hosts one.
- */
-export class IoPool implements HashPort {
+/** The io workers of an engine. Adapters are spread over them in turn. */
+export class IoPool {
   readonly #workers: IoWorker[] = []
   #nextAdapter = 0
-  #nextPrompt = 0
   #isClosing = false
 
   /** @param onLost told when a worker ends by itself: its adapters fail from then on. */
@@ -44,50 +36,28 @@ export class IoPool implements HashPort {
     return adapters.adapter(backend)
   }
 
-  hashTokens(chain: Uint8Array, tokens: Uint32Array, chunkTokens: number): Promise<Uint8Array> {
-    // Workers without an adapter first: a prompt there never waits behind storage.
-    const busy = Math.min(this.#nextAdapter, this.#workers.length)
-    const [first, count] = busy < this.#workers.length ? [busy, this.#workers.length - busy] : [0, busy]
-    const { hashing } = this.#workers[first + (this.#nextPrompt % count)]!
-    this.#nextPrompt += 1
-    return hashing.hashTokens(chain, tokens, chunkTokens)
-  }
-
   /** Ends the workers. Close the adapters first. */
   async close(): Promise<void> {
     this.#isClosing = true
-    await Promise.all(
-      this.#workers.map(async ({ worker, calls }) => {
-        calls.close()
-        await worker.terminate()
-      }),
-    )
+    await Promise.all(this.#workers.map(({ worker }) => worker.terminate()))
   }
 
   async #open(arena: SharedSegment, onLost: (reason: string) => void): Promise<void> {
     const forAdapters = new MessageChannel()
-    const forHashing = new MessageChannel()
-    const workerData: IoWorkerData = {
-      arena: arena.handle,
-      adapters: forAdapters.port2,
-      hashing: forHashing.port2,
-    }
-    const transferList = [forAdapters.port2, forHashing.port2]
+    const workerData: IoWorkerData = { arena: arena.handle, adapters: forAdapters.port2 }
+    const transferList = [forAdapters.port2]
     const worker = new Worker(workerUrl(import.meta.url, './io-worker'), { workerData, transferList })
     const adapters = new AdapterLink(forAdapters.port1, arena.memory)
-    const calls = new CallPort(forHashing.port1)
-    const hashing = remoteOf<HashPort>(calls, ['hashTokens'])
     let reason = 'it stopped'
     worker.on('error', (error) => {
       reason = error instanceof Error ? error.message : String(error)
     })
     worker.on('exit', () => {
       adapters.lose(reason)
-      calls.close()
       forAdapters.port1.close()
       if (!this.#isClosing) onLost(reason)
     })
-    this.#workers.push({ worker, adapters, calls, hashing })
+    this.#workers.push({ worker, adapters })
     await once(worker, 'message')
   }
 }

@@ -17,6 +17,7 @@ import { EngineService } from '../server/rpc/engine-service.ts'
 import { checkSurfaces } from './check-surfaces.ts'
 import { composeEngine, type EngineRuntime } from './compose.ts'
 import { type Addresses, DataDirectory, segmentName } from './data-dir.ts'
+import { HashThread } from './hash-thread.ts'
 import { IoPool } from './io-pool.ts'
 import { readPushFiles } from './push-files.ts'
 import { ServiceLink } from './service-link.ts'
@@ -98,6 +99,8 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
     logger.error({ reason }, 'an io worker ended; its adapters fail'),
   )
   cleanup.add(() => pool.close())
+  const hashing = await HashThread.start()
+  cleanup.add(() => hashing.close())
   const cells = MetricCells.create({ maxTenants: general.tenantsMax, busCapacityEvents: general.eventBusCapacity })
   const device = openDevice(config, segment, clock)
   const runtime = composeEngine(config, {
@@ -116,7 +119,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   }
   const simulated = simulatedParts(segment)
   const facts = { version, segmentName: segment.name === '' ? null : segment.name, simulated }
-  const { service, mp } = await serversOf(parts, { runtime, pool, clock, segment, facts })
+  const { service, mp } = await serversOf(parts, { runtime, hashing, clock, segment, facts })
   const link = new ServiceLink(
     {
       arena: segment.handle,
@@ -154,14 +157,17 @@ async function serversOf(
   { config, version, logger }: StartParts,
   parts: {
     runtime: EngineRuntime
-    pool: IoPool
+    hashing: HashThread
     clock: SystemClock
     segment: SharedSegment
     facts: Pick<StatusFacts, 'segmentName' | 'simulated'>
   },
 ): Promise<{ service: EngineService; mp: MpServer }> {
-  const { runtime, pool, clock, segment, facts } = parts
-  const hasher = new PromptHasher(await ChunkHasher.create(), pool, config.engine.hashInlineChunks)
+  const { runtime, hashing, clock, segment, facts } = parts
+  const hasher = new PromptHasher(await ChunkHasher.create(), [hashing.lane], {
+    inlineChunks: config.engine.hashInlineChunks,
+    onLost: (error) => logger.error({ err: error }, 'the thread that hashes ended; prompts are hashed in place'),
+  })
   const startedAt = new Date(clock.wallMs()).toISOString()
   const models = new ModelRegistry(config.engine.models, config.l1.capacityBytes)
   const common = { engine: runtime.engine, models, hasher, clock }

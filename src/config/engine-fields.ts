@@ -25,7 +25,7 @@ export const engineFields = {
     '--hash-inline-chunks',
     16,
     { minimum: 0, maximum: 65_536 },
-    'Prompts of up to this many chunks are hashed at once; longer ones on an io worker.',
+    'Prompts of up to this many chunks are hashed at once; longer ones on a thread of their own, in fair turns.',
   ),
   models: integer('--models', 256, { minimum: 1, maximum: 65_536 }, 'Models at most that may be registered.'),
 } satisfies FieldTable<EngineOptions>

@@ -31,7 +31,7 @@ export const generalFields = {
     '--io-workers',
     derived('the number of CPUs, 1 to 4', ({ machine }) => Math.min(4, Math.max(1, machine.cpus))),
     { minimum: 1, maximum: 64 },
-    'Worker threads for L2 storage, checksums and the hashing of long prompts.',
+    'Worker threads for L2 storage and its checksums.',
   ),
   eventBusCapacity: integer(
     '--event-bus-capacity',

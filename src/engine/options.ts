@@ -8,7 +8,7 @@ export interface EngineOptions {
   readonly sessions: number
   /** Period of the sweep over leases and abandoned lookups. */
   readonly sweepIntervalMs: number
-  /** Prompts of up to this many chunks are hashed at once; longer ones on an io worker. */
+  /** Prompts of up to this many chunks are hashed at once; longer ones on a thread of their own. */
   readonly hashInlineChunks: number
   /** Models at most that may be registered. */
   readonly models: number

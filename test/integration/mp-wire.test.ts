@@ -1,9 +1,8 @@
 import { afterEach, expect, it } from 'vitest'
-import { ChunkHasher } from '../../src/core/chunk-hash.ts'
-import { HashHost } from '../../src/engine/prompt-hasher.ts'
 import { GENERATIONS, idOf } from '../../src/protocol/mp/generations.ts'
 import { checkLaws } from '../support/conservation-laws.ts'
 import { KIB } from '../support/engine.ts'
+import { GatedLane } from '../support/gated-lane.ts'
 import {
   CHUNK,
   contextOf,
@@ -335,16 +334,8 @@ it('speaks every generation, by number and by name', async () => {
 })
 
 it('hashes long prompts elsewhere, and keeps the order of a worker meanwhile', async () => {
-  const host = new HashHost(await ChunkHasher.create())
-  let isHeld = true
-  const waiting: (() => void)[] = []
-  const remote = {
-    hashTokens: async (...args: Parameters<HashHost['hashTokens']>) => {
-      if (isHeld) await new Promise<void>((resolve) => void waiting.push(resolve))
-      return host.hashTokens(...args)
-    },
-  }
-  const { scheduler, worker } = await served({ remote, inlineChunks: 1 })
+  const lane = new GatedLane()
+  const { scheduler, worker } = await served({ lane, inlineChunks: 1 })
   const key = keyOf(promptOf(1, 4))
   await scheduler.lookup({ ...key, workerId: null })
   expect(await scheduler.answer(key.requestId)).toBeNull()
@@ -355,8 +346,7 @@ it('hashes long prompts elsewhere, and keeps the order of a worker meanwhile', a
   const order: string[] = []
   void prepared.then(() => order.push('long'))
   void short.then(() => order.push('short'))
-  isHeld = false
-  for (const resume of waiting) resume()
+  lane.openForGood()
   expect((await prepared).chunkIndices).toEqual([0, 1, 2, 3])
   expect((await short).chunkIndices).toEqual([0])
   expect(order).toEqual(['long', 'short'])
@@ -364,18 +354,11 @@ it('hashes long prompts elsewhere, and keeps the order of a worker meanwhile', a
 })
 
 it('ends a lookup whose request ended while its prompt was hashed', async () => {
-  const host = new HashHost(await ChunkHasher.create())
-  const gate = Promise.withResolvers<void>()
-  const remote = {
-    hashTokens: async (...args: Parameters<HashHost['hashTokens']>) => {
-      await gate.promise
-      return host.hashTokens(...args)
-    },
-  }
-  const { scheduler } = await served({ remote, inlineChunks: 0 })
+  const lane = new GatedLane()
+  const { scheduler } = await served({ lane, inlineChunks: 0 })
   await scheduler.lookup(keyOf(promptOf(1, 4), { workerId: null }))
   await scheduler.endSession('r')
-  gate.resolve()
+  lane.openForGood()
   expect(await scheduler.answer('r')).toBe(0)
   expect(mp.engine.l1.openLeases).toBe(0)
   expect(mp.server.status().sessions).toBe(0)

@@ -2,7 +2,8 @@ import { MpClient } from '../../src/client/mp-client.ts'
 import { ChunkHasher } from '../../src/core/chunk-hash.ts'
 import { SystemClock } from '../../src/core/clock.ts'
 import { ModelRegistry } from '../../src/engine/model-registry.ts'
-import { type HashPort, PromptHasher } from '../../src/engine/prompt-hasher.ts'
+import type { HashLane } from '../../src/engine/hash-queue.ts'
+import { PromptHasher } from '../../src/engine/prompt-hasher.ts'
 import type { WireContext, WireKey, WireSlot } from '../../src/protocol/mp/messages.ts'
 import { MpServer } from '../../src/server/mp/mp-server.ts'
 import type { MpOptions } from '../../src/server/options.ts'
@@ -27,23 +28,24 @@ const hasher = await ChunkHasher.create()
 export interface MpSetup extends Partial<EngineSetup> {
   readonly mp?: Partial<MpOptions>
   /** Where prompts of more than `inlineChunks` are hashed. */
-  readonly remote?: HashPort
+  readonly lane?: HashLane
   readonly inlineChunks?: number
 }
 
 /** An engine in this process that serves the MP wire on a real socket, on a manual clock. */
-export async function startMp({ mp = {}, remote, inlineChunks = 64, ...setup }: MpSetup = {}) {
+export async function startMp({ mp = {}, lane, inlineChunks = 64, ...setup }: MpSetup = {}) {
   const runtime = makeEngine({ seed: 1, ...setup })
   const { engine, memory, clock } = runtime
   const lines: string[] = []
   const log = { info: () => {}, warn: (_detail: object, text: string) => void lines.push(text) }
   const errors: unknown[] = []
+  const prompts = new PromptHasher(hasher, lane === undefined ? [] : [lane], { inlineChunks })
   const server = new MpServer(
     { ...MP_OPTIONS, ...mp },
     {
       engine,
       models: new ModelRegistry(16, memory!.length),
-      hasher: new PromptHasher(hasher, remote ?? null, inlineChunks),
+      hasher: prompts,
       clock,
       segment: { name: 'kvtier-test', bytes: memory!.length, restoreName() {} },
       log,
@@ -58,6 +60,7 @@ export async function startMp({ mp = {}, remote, inlineChunks = 64, ...setup }: 
     ...runtime,
     memory: memory!,
     server,
+    prompts,
     address,
     lines,
     bugs: errors,

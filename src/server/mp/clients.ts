@@ -59,6 +59,8 @@ export class Client {
   /** An answer that names another operation is an error to it, and not the end of its reading thread. */
   survivesOtherOps = false
   lastSeenMs: number
+  /** It left the table: nothing that it waits for is of use any more. */
+  isGone = false
   hasPinged = false
   /** It was told how to reach the path that is served. */
   wasWarned = false
@@ -141,6 +143,7 @@ export class ClientTable {
   #remove(key: string): void {
     const client = this.#clients.get(key)!
     this.#clients.delete(key)
+    client.isGone = true
     this.#onGone(client)
   }
 }

@@ -213,7 +213,7 @@ export class Dispatcher {
   #handle(client: Client, request: Request): Reply | Promise<Reply> {
     switch (request.op) {
       case 'prepare_store':
-        return this.#transfers.prepareStore(request as RequestOf<'prepare_store'>)
+        return this.#transfers.prepareStore(client, request as RequestOf<'prepare_store'>)
       case 'commit_store':
         return this.#transfers.commitStore(request)
       case 'prepare_retrieve':

@@ -37,9 +37,9 @@ export class LookupHandlers {
       const session = sessions.open(space, key.requestId, key.tokens)
       job.session = session
       const chunks = Math.floor(Math.min(key.end, key.tokens.length) / engine.options.chunkTokens)
-      const known = sessions.chainOf(session, chunks)
+      const known = sessions.chainOf(session, chunks, client, false)
       const chain = known instanceof Promise ? await known : known
-      if (!session.isOpen || job.isDone || session.chain !== chain) return
+      if (chain === null || !session.isOpen || job.isDone || session.chain !== chain) return
       isAsked = true
       this.#ask(session, job, firstOf(chain, chunks), request)
     } finally {
@@ -82,6 +82,7 @@ export class LookupHandlers {
 
   /** A client is gone: nobody will ask for the answers, or retrieve what they promised. */
   clientGone(client: Client): void {
+    this.#parts.hasher.leave(client)
     for (const { session } of client.endJobs()) if (session !== null) this.#parts.sessions.close(session)
   }
 

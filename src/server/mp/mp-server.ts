@@ -55,6 +55,7 @@ export class MpServer {
         engine,
         models,
         sessions: this.#sessions,
+        hasher,
         instances: this.#instances,
         clock,
         counts: this.#counts,

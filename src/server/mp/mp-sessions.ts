@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { HASH_BYTES, HashChain } from '../../core/hash-chain.ts'
 import type { SpaceId } from '../../core/ids.ts'
 import type { PromptHasher } from '../../engine/prompt-hasher.ts'
+import type { Client } from './clients.ts'
 import type { LookupHold } from './lookup-hold.ts'
 
 /** Tokens that all sessions together remember, in bytes. */
@@ -15,11 +16,14 @@ export interface MpSession {
   tokens: Uint32Array
   /** Of `tokens`; replaced when they turn out to be others. */
   chain: HashChain
-  /** A hashing of `chain` under way. */
-  hashing: Promise<void> | null
+  /** A hashing of `chain` under way: whether it came to its end. */
+  hashing: Promise<boolean> | null
   hold: LookupHold | null
   isOpen: boolean
 }
+
+/** At once, or later; null when nobody needs it any more. */
+type Chain = HashChain | Promise<HashChain | null>
 
 /**
  * Sessions by (model, salt, world size, request id). Two tenants may use one request id and never meet. Tokens that come
@@ -39,7 +43,7 @@ export class MpSessions {
       maxSize: TOKEN_BYTES_MAX,
       sizeCalculation: (session) => Math.max(1, session.tokens.byteLength),
       noDisposeOnSet: true,
-      dispose: endSession,
+      dispose: (session) => this.#end(session),
     })
   }
 
@@ -85,46 +89,56 @@ export class MpSessions {
   }
 
   /**
-   * The hashes of the first `chunks` whole chunks of the session's tokens: at once when they are known, later when not.
-   * The chain may be longer.
+   * The hashes of the first `chunks` whole chunks of the session's tokens: at once when they are known or few, later when
+   * not. The chain may be longer.
+   *
+   * @param client whose turn of the hashing it takes.
+   * @returns null when nobody needs them any more: the client is gone, the session has other tokens, or, unless
+   *   `isForStore`, it has ended. @throws CacheError TOO_MANY_PROMPTS, later
    */
-  chainOf(session: MpSession, chunks: number): HashChain | Promise<HashChain> {
-    if (session.hashing === null && session.chain.count >= chunks) return session.chain
-    return this.#hash(session, chunks)
+  chainOf(session: MpSession, chunks: number, client: Client, isForStore: boolean): Chain {
+    const { chain, tokens, space } = session
+    if (chain.count >= chunks) return chain
+    if (session.hashing !== null) return this.#later(session, chunks, client, isForStore)
+    const chunkTokens = this.#chunkTokens
+    const prompt = { tokens: tokens.subarray(0, chunks * chunkTokens), chunkTokens, space, asker: client }
+    const done = this.#hasher.extend(chain, prompt)
+    if (done === true) return chain
+    const hashing = done.finally(() => {
+      if (session.hashing === hashing) session.hashing = null
+    })
+    session.hashing = hashing
+    return this.#later(session, chunks, client, isForStore)
   }
 
-  async #hash(session: MpSession, chunks: number): Promise<HashChain> {
-    while (session.hashing !== null) await session.hashing.catch(() => {}) // whoever started it is told
-    const { chain, tokens } = session
-    if (chain.count >= chunks) return chain
-    const hashing = this.#hasher.extend(chain, tokens.subarray(0, chunks * this.#chunkTokens), this.#chunkTokens)
-    session.hashing = hashing
-    try {
-      await hashing
-    } finally {
-      if (session.hashing === hashing) session.hashing = null
-    }
-    return chain
+  /** Once the hashing under way is over, whoever had asked for it. */
+  async #later(session: MpSession, chunks: number, client: Client, isForStore: boolean): Promise<HashChain | null> {
+    const { chain } = session
+    await session.hashing
+    const isWanted = session.chain === chain && !client.isGone && (session.isOpen || isForStore)
+    return isWanted ? this.chainOf(session, chunks, client, isForStore) : null
   }
 
   /** Another prompt under an old request id. */
   #restart(session: MpSession): void {
+    this.#hasher.cancel(session.chain)
     session.tokens = NO_TOKENS
     session.chain = new HashChain(0)
     session.hashing = null
     session.hold?.endSession()
     session.hold = null
   }
+
+  #end(session: MpSession): void {
+    session.isOpen = false
+    this.#hasher.cancel(session.chain)
+    session.hold?.endSession()
+  }
 }
 
 /** The hashes of the first chunks, for a lookup that outlives further hashing. */
 export function firstOf(chain: HashChain, chunks: number): HashChain {
   return HashChain.of(chain.bytes.subarray(0, chunks * HASH_BYTES))
-}
-
-function endSession(session: MpSession): void {
-  session.isOpen = false
-  session.hold?.endSession()
 }
 
 function isPrefix(shorter: Uint32Array, longer: Uint32Array): boolean {

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { ModelRegistry } from '../../engine/model-registry.ts'
+import type { PromptHasher } from '../../engine/prompt-hasher.ts'
 import type { ReplyPayload } from '../../protocol/mp/replies.ts'
 import type { InstanceTable } from './instances.ts'
 import type { MpCounts } from './mp-counts.ts'
@@ -17,6 +18,7 @@ export interface MpParts {
   readonly engine: Engine
   readonly models: ModelRegistry
   readonly sessions: MpSessions
+  readonly hasher: PromptHasher
   readonly instances: InstanceTable
   readonly clock: Clock
   readonly counts: MpCounts

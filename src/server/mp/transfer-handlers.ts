@@ -10,6 +10,7 @@ import {
   retrieveReply,
   storeReply,
 } from '../../protocol/mp/replies.ts'
+import type { Client } from './clients.ts'
 import type { Instance } from './instances.ts'
 import { chunksOf, spaceOf } from './key-spaces.ts'
 import type { MpParts } from './parts.ts'
@@ -32,14 +33,15 @@ export class TransferHandlers {
     this.#parts = parts
   }
 
-  async prepareStore({ key, instanceId }: RequestOf<'prepare_store'>): Promise<ReplyPayload> {
+  async prepareStore(client: Client, { key, instanceId }: RequestOf<'prepare_store'>): Promise<ReplyPayload> {
     const { engine, sessions, clock } = this.#parts
     const instance = this.#worker(key, instanceId)
     const range = chunksOf(key, engine.options.chunkTokens)
     const space = instance === null || range === null || !instance.canStore ? null : spaceOf(this.#parts, key)
     if (instance === null || range === null || space === null) return NOTHING_TO_STORE
-    const known = sessions.chainOf(sessions.open(space, key.requestId, key.tokens), range.to)
+    const known = sessions.chainOf(sessions.open(space, key.requestId, key.tokens), range.to, client, true)
     const chain = known instanceof Promise ? await known : known
+    if (chain === null) return NOTHING_TO_STORE
     const rank = key.workerId!
     const lease = instance.isReaped
       ? NO_LEASE

@@ -4,7 +4,7 @@ import { type LeaseId, NO_LEASE, type SpaceId } from '../../core/ids.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { Lookup } from '../../engine/lookup.ts'
 import { checkModelName, checkSalt, type ModelRegistry, type RegisteredModel } from '../../engine/model-registry.ts'
-import type { PromptHasher } from '../../engine/prompt-hasher.ts'
+import type { PromptHasher, PromptQuery } from '../../engine/prompt-hasher.ts'
 import { engineStatus, notReadyReasons, type StatusFacts } from '../../engine/status.ts'
 import { SlotList } from '../../l1/slot-list.ts'
 import type {
@@ -71,7 +71,7 @@ export class EngineService implements EnginePort {
     const { engine, hasher } = this.#parts
     const space = this.#spaceOf(query.model, query.salt, query.ranks)
     const chain = new HashChain(0)
-    await hasher.extend(chain, query.tokens, engine.options.chunkTokens)
+    await hasher.extend(chain, this.#promptOf(query, space))
     if (query.dryRun) {
       const hit = space === null ? { hitL0: 0, hitL1: 0 } : engine.peek(space, chain)
       return this.#answer(chain, { hitL0: hit.hitL0, hitL1: hit.hitL1, hitL2: 0 }, null)
@@ -190,10 +190,14 @@ export class EngineService implements EnginePort {
     const space = engine.l1.spaces.find(query.model, query.salt, query.ranks)
     if (space === -1) return { status: 'nothing_resident' }
     const chain = new HashChain(0)
-    await hasher.extend(chain, query.tokens, engine.options.chunkTokens)
+    await hasher.extend(chain, this.#promptOf(query, space))
     const pin = engine.pins.pin(space, chain, engine.sessions.nextOwner())
     if (typeof pin === 'string') return { status: pin }
     return { status: 'pinned', pin: this.#pinInfo(pin) }
+  }
+
+  #promptOf({ tokens }: { readonly tokens: Uint32Array }, space: SpaceId | null): PromptQuery {
+    return { tokens, chunkTokens: this.#parts.engine.options.chunkTokens, space, asker: this }
   }
 
   async pins(): Promise<PinInfo[]> {
