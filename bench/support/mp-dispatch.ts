@@ -69,6 +69,7 @@ class ServerInPlace {
       sessions: new MpSessions(64, prompts, CHUNK_TOKENS),
       hasher: prompts,
       instances: new InstanceTable(8),
+      heldBytesMax: ARENA_BYTES,
       clock,
       counts: newCounts(),
       segment: { name: 'none', bytes: ARENA_BYTES, restoreName() {} },

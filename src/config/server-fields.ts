@@ -1,5 +1,5 @@
 import type { HttpOptions, MpOptions, PrometheusOptions } from '../server/options.ts'
-import { boolean, duration, type FieldTable, integer, list, port, text } from './fields.ts'
+import { boolean, duration, type FieldTable, integer, list, port, ratio, text } from './fields.ts'
 
 export const httpFields = {
   host: text('--http-host', '127.0.0.1', 'Address of the HTTP API. Wider than loopback needs a token first.'),
@@ -51,6 +51,11 @@ export const mpFields = {
     '1h',
     { minimumMs: 1000, maximumMs: 86_400_000 },
     'The same for a worker that never sent a heartbeat.',
+  ),
+  heldRatioMax: ratio(
+    '--mp-held-ratio',
+    0.5,
+    'Share of L1 that workers may hold without having committed, quarantined slots included; above it they get none.',
   ),
   allowClear: boolean('--mp-allow-clear', false, 'Lets clients of the MP wire clear everything.'),
 } satisfies FieldTable<MpOptions>

@@ -25,7 +25,7 @@ export function engineStatus(engine: Engine, facts: StatusFacts) {
       capacityBytes: cells.l1.get(0, 'capacityBytes'),
       usageBytes: cells.l1.get(0, 'usageBytes'),
       usageRatio: cells.l1.get(0, 'usageRatio'),
-      quarantinedBytes: cells.l1.get(0, 'quarantinedBytes'),
+      quarantinedBytes: quarantinedBytes(engine),
       openLeases: l1.openLeases,
     },
     l2: { adapters: adapters.describe(), queuedStores: stores.queuedShards, inflightStores: stores.inflightBatches },
@@ -68,6 +68,11 @@ const STALL_MS = 10_000
 /** Quarantined bytes above this share of L1 redden readiness (spec/mp-wire.md). */
 const QUARANTINE_RATIO_MAX = 0.1
 
+/** Bytes of L1 kept for writers and readers whose leases have expired. */
+function quarantinedBytes({ cells }: Engine): number {
+  return cells.l1.get(0, 'quarantinedBytes') + cells.l1.get(0, 'quarantinedReadBytes')
+}
+
 /** Why the engine should get no traffic; empty = ready. */
 export function notReadyReasons(engine: Engine, nowMs: number): string[] {
   const { cells } = engine
@@ -77,9 +82,10 @@ export function notReadyReasons(engine: Engine, nowMs: number): string[] {
     if (lastBeatMs === 0 || nowMs - lastBeatMs < STALL_MS) return
     reasons.push(`loop ${loop} has not run for ${((nowMs - lastBeatMs) / 1_000).toFixed(0)} s`)
   })
-  const quarantined = cells.l1.get(0, 'quarantinedBytes') / Math.max(1, cells.l1.get(0, 'capacityBytes'))
+  const quarantined = quarantinedBytes(engine) / Math.max(1, cells.l1.get(0, 'capacityBytes'))
   if (quarantined > QUARANTINE_RATIO_MAX) {
-    reasons.push(`${(quarantined * 100).toFixed(0)} % of L1 is quarantined behind writers that never answered`)
+    const share = `${(quarantined * 100).toFixed(0)} %`
+    reasons.push(`${share} of L1 is quarantined behind workers that never answered: see kvtier quarantine list`)
   }
   if (engine.device?.isLost === true) reasons.push('the L0 device is lost: restart the engine to use it again')
   return reasons

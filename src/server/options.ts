@@ -32,6 +32,8 @@ export interface MpOptions {
   readonly silentMs: number
   /** The same for one that never sent any. */
   readonly graceMs: number
+  /** Share of L1 at most that workers may hold without having committed, 0 to 1. */
+  readonly heldRatioMax: number
   /** Whether a client may clear everything. */
   readonly allowClear: boolean
 }

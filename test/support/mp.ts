@@ -15,6 +15,7 @@ export const MP_OPTIONS: MpOptions = {
   clientsMax: 64,
   silentMs: 120_000,
   graceMs: 3_600_000,
+  heldRatioMax: 0.5,
   allowClear: false,
 }
 

@@ -21,8 +21,25 @@ export interface RetrieveTransfer {
   readonly startMs: number
 }
 
+/** What a worker may still write to or read from though its leases have expired. Bytes are those of its transfers. */
+export interface LateSlots {
+  readonly transfers: number
+  readonly writeBytes: number
+  readonly readBytes: number
+}
+
 /** Transfers at most that one worker may have begun and not committed, in each direction. */
 const TRANSFERS_MAX = 1024
+
+/** Who registered: see `Instance`. */
+export interface InstanceFacts {
+  readonly id: bigint
+  readonly model: string
+  readonly worldSize: number
+  readonly layout: ShardLayout
+  /** Of its write leases. */
+  readonly owner: number
+}
 
 /** One worker: what its memory looks like, and what it is copying. */
 export class Instance {
@@ -30,87 +47,164 @@ export class Instance {
   readonly model: string
   readonly worldSize: number
   readonly layout: ShardLayout
-  /** Of its write leases. */
   readonly owner: number
   lastSeenMs: number
   hasPinged = false
   /** Silent for too long: its slots are set aside until it says that it is done. */
   isReaped = false
-  readonly #stores = new Map<string, StoreTransfer[]>()
-  readonly #retrieves = new Map<string, RetrieveTransfer>()
+  readonly #held: HeldBytes
+  readonly #stores = new Transfers<StoreTransfer>()
+  readonly #retrieves = new Transfers<RetrieveTransfer>()
 
-  constructor(id: bigint, model: string, worldSize: number, layout: ShardLayout, owner: number, nowMs: number) {
+  /** @param held counts what it may write to, together with that of others. */
+  constructor({ id, model, worldSize, layout, owner }: InstanceFacts, held: HeldBytes, nowMs: number) {
     this.id = id
     this.model = model
     this.worldSize = worldSize
     this.layout = layout
     this.owner = owner
     this.lastSeenMs = nowMs
+    this.#held = held
   }
 
-  /** Requests whose stores are not committed. */
-  get openStores(): number {
-    return this.#stores.size
+  /** Stores and retrievals that are not committed. */
+  get openTransfers(): number {
+    return this.#stores.count + this.#retrieves.count
   }
 
-  get canStore(): boolean {
-    return this.#stores.size < TRANSFERS_MAX
+  /**
+   * Whether a store may begin under this key. Not while one is under way: a commit could be that of either, and would
+   * make slots readable that are not written.
+   */
+  canStore(key: string): boolean {
+    return this.#stores.count < TRANSFERS_MAX && !this.#stores.has(key)
   }
 
-  /** One request may prepare the same range again before it commits. */
+  get canRetrieve(): boolean {
+    return this.#retrieves.count < TRANSFERS_MAX
+  }
+
   addStore(key: string, transfer: StoreTransfer): void {
-    const found = this.#stores.get(key)
-    if (found === undefined) this.#stores.set(key, [transfer])
-    else found.push(transfer)
+    this.#stores.add(key, transfer)
+    this.#held.bytes += transfer.shards * this.layout.shardBytes
   }
 
-  takeStores(key: string): readonly StoreTransfer[] {
-    const found = this.#stores.get(key) ?? []
-    this.#stores.delete(key)
+  takeStore(key: string): StoreTransfer | undefined {
+    const found = this.#stores.take(key)
+    if (found !== undefined) this.#letGo(found)
     return found
   }
 
+  /** One request may prepare the same range again before it commits: whichever copy ends, the slots keep their bytes. */
   addRetrieve(key: string, transfer: RetrieveTransfer): void {
-    this.#retrieves.get(key)?.hold.release()
-    this.#retrieves.delete(key)
-    if (this.#retrieves.size >= TRANSFERS_MAX) {
-      const [oldest, { hold }] = this.#retrieves.entries().next().value!
-      this.#retrieves.delete(oldest)
-      hold.release()
-    }
-    this.#retrieves.set(key, transfer)
+    this.#retrieves.add(key, transfer)
   }
 
+  /** The one that began first. */
   takeRetrieve(key: string): RetrieveTransfer | undefined {
-    const found = this.#retrieves.get(key)
-    this.#retrieves.delete(key)
-    return found
+    return this.#retrieves.take(key)
   }
 
-  /** The worker is silent and may still be writing: its slots are not used again before it speaks. */
+  /** The worker is silent and may still be copying: its slots are not used again before it speaks. */
   reap(l1: L1Cache): void {
     this.isReaped = true
-    this.#endRetrieves()
-    for (const transfers of this.#stores.values()) for (const { lease } of transfers) l1.quarantine(lease)
+    for (const { lease } of this.#stores.list()) l1.quarantine(lease)
   }
 
   /** The worker says that it copies nothing any more. */
   end(l1: L1Cache): void {
-    this.#endRetrieves()
-    for (const transfers of this.#stores.values()) for (const { lease } of transfers) l1.abort(lease)
-    this.#stores.clear()
+    for (const transfer of this.#stores.drop(() => true)) this.#abort(l1, transfer)
+    for (const { hold, from, to } of this.#retrieves.drop(() => true)) hold.endCopy(from, to)
   }
 
-  #endRetrieves(): void {
-    for (const { hold } of this.#retrieves.values()) hold.release()
-    this.#retrieves.clear()
+  lateSlots(l1: L1Cache): LateSlots {
+    const { shardBytes } = this.layout
+    const stores = this.#stores.list().filter(({ lease }) => l1.isQuarantined(lease))
+    const retrieves = this.#retrieves.list().filter(isLate)
+    return {
+      transfers: stores.length + retrieves.length,
+      writeBytes: stores.reduce((bytes, { shards }) => bytes + shards * shardBytes, 0),
+      readBytes: retrieves.reduce((bytes, { from, to }) => bytes + (to - from) * shardBytes, 0),
+    }
   }
+
+  /** Somebody knows that the worker is done with what has expired. */
+  releaseLate(l1: L1Cache): void {
+    for (const transfer of this.#stores.drop(({ lease }) => l1.isQuarantined(lease))) this.#abort(l1, transfer)
+    for (const { hold, from, to } of this.#retrieves.drop(isLate)) hold.endCopy(from, to)
+  }
+
+  #abort(l1: L1Cache, transfer: StoreTransfer): void {
+    l1.abort(transfer.lease)
+    this.#letGo(transfer)
+  }
+
+  #letGo({ shards }: StoreTransfer): void {
+    this.#held.bytes -= shards * this.layout.shardBytes
+  }
+}
+
+function isLate({ hold, from, to }: RetrieveTransfer): boolean {
+  return hold.isQuarantined(from, to)
+}
+
+/** Transfers by what ties a commit to its prepare, oldest first. */
+class Transfers<Transfer> {
+  readonly #byKey = new Map<string, Transfer[]>()
+  #count = 0
+
+  get count(): number {
+    return this.#count
+  }
+
+  add(key: string, transfer: Transfer): void {
+    const found = this.#byKey.get(key)
+    if (found === undefined) this.#byKey.set(key, [transfer])
+    else found.push(transfer)
+    this.#count += 1
+  }
+
+  has(key: string): boolean {
+    return this.#byKey.has(key)
+  }
+
+  /** The oldest under this key. */
+  take(key: string): Transfer | undefined {
+    const found = this.#byKey.get(key)
+    if (found === undefined) return undefined
+    if (found.length === 1) this.#byKey.delete(key)
+    this.#count -= 1
+    return found.shift()
+  }
+
+  list(): Transfer[] {
+    return [...this.#byKey.values()].flat()
+  }
+
+  /** Takes out those that are `wanted`. */
+  drop(wanted: (transfer: Transfer) => boolean): Transfer[] {
+    const dropped: Transfer[] = []
+    for (const [key, transfers] of this.#byKey) {
+      const kept = transfers.filter((transfer) => !wanted(transfer))
+      dropped.push(...transfers.filter((transfer) => !kept.includes(transfer)))
+      if (kept.length === 0) this.#byKey.delete(key)
+      else this.#byKey.set(key, kept)
+    }
+    this.#count -= dropped.length
+    return dropped
+  }
+}
+
+/** Bytes of the slots that workers may write to: those of open and expired write leases. */
+export interface HeldBytes {
+  bytes: number
 }
 
 /** The workers by instance id, a random number of 63 bits. Bounded. */
 export class InstanceTable {
   readonly #limit: number
   readonly #instances = new Map<bigint, Instance>()
+  readonly #held: HeldBytes = { bytes: 0 }
 
   constructor(limit: number) {
     this.#limit = limit
@@ -127,6 +221,11 @@ export class InstanceTable {
     return this.#instances.size >= this.#limit
   }
 
+  /** See `HeldBytes`; of all workers. */
+  get heldBytes(): number {
+    return this.#held.bytes
+  }
+
   /** Of a worker that is registered, reaped or not. */
   find(id: bigint): Instance | undefined {
     return this.#instances.get(id)
@@ -140,12 +239,20 @@ export class InstanceTable {
     return found
   }
 
-  add(instance: Instance): void {
-    this.#instances.set(instance.id, instance)
+  /** Replaces the one of the same id. */
+  add(facts: InstanceFacts, nowMs: number): Instance {
+    const instance = new Instance(facts, this.#held, nowMs)
+    this.#instances.set(facts.id, instance)
+    return instance
   }
 
   remove(id: bigint): void {
     this.#instances.delete(id)
+  }
+
+  /** Forgets a worker that was reaped and has nothing left that could be late. */
+  forgetIfDone(instance: Instance): void {
+    if (instance.isReaped && instance.openTransfers === 0) this.#instances.delete(instance.id)
   }
 
   list(): readonly Instance[] {

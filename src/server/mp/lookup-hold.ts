@@ -1,3 +1,4 @@
+import { type LeaseId, NO_LEASE } from '../../core/ids.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { Lookup } from '../../engine/lookup.ts'
 
@@ -7,7 +8,8 @@ import type { Lookup } from '../../engine/lookup.ts'
  *
  *   open --(final)--> promised --(last read settled, or session ended)--> retrievals only --(last one ends)--> released
  *
- * A retrieval keeps the leases whatever the session does meanwhile: the slots are being copied from.
+ * A retrieval keeps the slots whatever the session does meanwhile, and longer than the leases: they are being copied
+ * from, by a process that cannot be told to stop.
  */
 export class LookupHold {
   readonly #engine: Engine
@@ -40,14 +42,21 @@ export class LookupHold {
     if (hitChunks === 0) this.endSession()
   }
 
-  /** A retrieval starts to use the slots. */
-  retain(): void {
+  /** Somebody starts to copy chunks [from, to). */
+  beginCopy(from: number, to: number): void {
     this.#users += 1
+    for (const lease of this.#leasesOf(from, to)) this.#engine.l1.beginCopy(lease)
   }
 
-  release(): void {
-    this.#users -= 1
-    this.#releaseIfUnused()
+  /** That copy has ended, or its process has. */
+  endCopy(from: number, to: number): void {
+    for (const lease of this.#leasesOf(from, to)) this.#engine.l1.endCopy(lease)
+    this.#release()
+  }
+
+  /** Whether such a copy has outlived the leases. */
+  isQuarantined(from: number, to: number): boolean {
+    return this.#leasesOf(from, to).some((lease) => this.#engine.l1.isQuarantined(lease))
   }
 
   /** Chunks [from, to) were retrieved `reads` times, or will not be (Infinity). The last of all ends the session's use. */
@@ -65,7 +74,18 @@ export class LookupHold {
   endSession(): void {
     if (this.#isSessionDone) return
     this.#isSessionDone = true
-    this.release()
+    this.#release()
+  }
+
+  #leasesOf(from: number, to: number): LeaseId[] {
+    const { l1To, residentLease, loadedLease } = this.#lookup!
+    const leases = [from < l1To ? residentLease : NO_LEASE, to > l1To ? loadedLease : NO_LEASE]
+    return leases.filter((lease) => lease !== NO_LEASE)
+  }
+
+  #release(): void {
+    this.#users -= 1
+    this.#releaseIfUnused()
   }
 
   #releaseIfUnused(): void {

@@ -11,6 +11,8 @@ export interface MpCounts {
   refused: number
   /** Operations that failed inside; answered with the "no" of the operation. */
   failed: number
+  /** Chunks for which workers got no slots, because too many are held by workers that have not committed. */
+  heldBack: number
   /** Answers that did not fit the outbox. */
   droppedAnswers: number
   /** Workers that went silent. */
@@ -27,6 +29,7 @@ export function newCounts(): MpCounts {
     unknownOps: 0,
     refused: 0,
     failed: 0,
+    heldBack: 0,
     droppedAnswers: 0,
     reapedInstances: 0,
     blockRecords: 0,

@@ -7,7 +7,8 @@ import { Dispatcher } from './dispatcher.ts'
 import { InstanceTable } from './instances.ts'
 import { newCounts } from './mp-counts.ts'
 import { MpSessions } from './mp-sessions.ts'
-import type { MpLog } from './parts.ts'
+import type { MpLog, MpParts } from './parts.ts'
+import { Quarantine } from './quarantine.ts'
 import { MpRouter } from './router.ts'
 
 export interface MpServerParts {
@@ -29,6 +30,9 @@ export class MpServer {
   readonly #sessions: MpSessions
   readonly #instances: InstanceTable
   readonly #dispatcher: Dispatcher
+  readonly #heldBytesMax: number
+  /** Slots of workers whose leases have expired. */
+  readonly quarantine: Quarantine
   readonly #router: MpRouter
 
   constructor(options: MpOptions, parts: MpServerParts) {
@@ -44,6 +48,20 @@ export class MpServer {
       },
       onError,
     })
+    this.#heldBytesMax = Math.floor(options.heldRatioMax * engine.l1.options.capacityBytes)
+    const handled: MpParts = {
+      engine,
+      models,
+      sessions: this.#sessions,
+      hasher,
+      instances: this.#instances,
+      heldBytesMax: this.#heldBytesMax,
+      clock,
+      counts: this.#counts,
+      segment,
+      log,
+    }
+    this.quarantine = new Quarantine(handled)
     this.#dispatcher = new Dispatcher(
       {
         clients: options.clientsMax,
@@ -51,17 +69,7 @@ export class MpServer {
         graceMs: options.graceMs,
         allowsClear: options.allowClear,
       },
-      {
-        engine,
-        models,
-        sessions: this.#sessions,
-        hasher,
-        instances: this.#instances,
-        clock,
-        counts: this.#counts,
-        segment,
-        log,
-      },
+      handled,
       (frames) => this.#router.send(frames),
       onError,
     )
@@ -84,6 +92,8 @@ export class MpServer {
       clients: this.#dispatcher.clientCount,
       instances: this.#instances.liveCount,
       sessions: this.#sessions.count,
+      heldBytes: this.#instances.heldBytes,
+      heldBytesMax: this.#heldBytesMax,
       ...this.#counts,
     }
   }

@@ -20,6 +20,8 @@ export interface MpParts {
   readonly sessions: MpSessions
   readonly hasher: PromptHasher
   readonly instances: InstanceTable
+  /** Bytes of L1 at most that workers may hold without having committed, expired leases included. */
+  readonly heldBytesMax: number
   readonly clock: Clock
   readonly counts: MpCounts
   /** The memory of L1, by the name that other processes map; '' when they cannot. */

@@ -1,4 +1,5 @@
-import { NO_LEASE } from '../../core/ids.ts'
+import type { HashChain } from '../../core/hash-chain.ts'
+import { NO_LEASE, type SpaceId } from '../../core/ids.ts'
 import { SlotList } from '../../l1/slot-list.ts'
 import type { RequestOf, WireKey } from '../../protocol/mp/messages.ts'
 import {
@@ -12,7 +13,7 @@ import {
 } from '../../protocol/mp/replies.ts'
 import type { Client } from './clients.ts'
 import type { Instance } from './instances.ts'
-import { chunksOf, spaceOf } from './key-spaces.ts'
+import { type ChunkRange, chunksOf, spaceOf } from './key-spaces.ts'
 import type { MpParts } from './parts.ts'
 
 /**
@@ -37,17 +38,20 @@ export class TransferHandlers {
     const { engine, sessions, clock } = this.#parts
     const instance = this.#worker(key, instanceId)
     const range = chunksOf(key, engine.options.chunkTokens)
-    const space = instance === null || range === null || !instance.canStore ? null : spaceOf(this.#parts, key)
-    if (instance === null || range === null || space === null) return NOTHING_TO_STORE
+    if (instance === null || range === null || !instance.canStore(transferKey(key))) return NOTHING_TO_STORE
+    const space = spaceOf(this.#parts, key)
+    if (space === null) return NOTHING_TO_STORE
     const known = sessions.chainOf(sessions.open(space, key.requestId, key.tokens), range.to, client, true)
     const chain = known instanceof Promise ? await known : known
     if (chain === null) return NOTHING_TO_STORE
     const rank = key.workerId!
-    const lease = instance.isReaped
-      ? NO_LEASE
-      : engine.reserve(space, rank, chain, range.from, range.to, instance.owner, this.#slots)
-    const { count, offset, chainIndex } = this.#slots
+    const hasChanged = this.#parts.instances.find(instanceId) !== instance || !instance.canStore(transferKey(key))
+    if (instance.isReaped || hasChanged) return NOTHING_TO_STORE // while the prompt was hashed
+    const to = this.#roomFor(instance, space, rank, chain, range)
+    if (to === range.from) return NOTHING_TO_STORE
+    const lease = engine.reserve(space, rank, chain, range.from, to, instance.owner, this.#slots)
     if (lease === NO_LEASE) return NOTHING_TO_STORE
+    const { count, offset, chainIndex } = this.#slots
     this.#indices.length = count
     for (let row = 0; row < count; row += 1) this.#indices[row] = chainIndex[row]! - range.from
     const { tail, shardBytes } = instance.layout
@@ -62,18 +66,17 @@ export class TransferHandlers {
     if (instance === undefined) return FALSE
     const nowMs = clock.nowMs()
     instance.lastSeenMs = nowMs
-    const transfers = instance.takeStores(transferKey(key))
-    let isWhole = transfers.length > 0
-    for (const { space, rank, lease, shards, startMs } of transfers) {
-      const stored = engine.commit(space, rank, lease)
-      if (stored < shards) isWhole = false
-      if (stored > 0) engine.noteCopy(space, 'store', stored * instance.layout.shardBytes, (nowMs - startMs) / 1000)
-    }
-    return boolReply(isWhole)
+    const transfer = instance.takeStore(transferKey(key))
+    if (transfer === undefined) return FALSE
+    const { space, rank, lease, shards, startMs } = transfer
+    const stored = engine.commit(space, rank, lease)
+    if (stored > 0) engine.noteCopy(space, 'store', stored * instance.layout.shardBytes, (nowMs - startMs) / 1000)
+    instances.forgetIfDone(instance)
+    return boolReply(stored === shards)
   }
 
   prepareRetrieve({ key, instanceId }: RequestOf<'prepare_retrieve'>): ReplyPayload {
-    const { engine, sessions, clock } = this.#parts
+    const { engine, sessions, clock, counts } = this.#parts
     const instance = this.#worker(key, instanceId)
     const range = chunksOf(key, engine.options.chunkTokens)
     const space = engine.l1.spaces.find(key.model, key.salt, key.worldSize)
@@ -83,6 +86,10 @@ export class TransferHandlers {
     if (instance === null || range === null || !hold || !lookup || !sessions.knows(session!, key.tokens, key.end)) {
       return NOT_RETRIEVABLE
     }
+    if (!instance.canRetrieve || this.#isQuarantineFull()) {
+      counts.heldBack += range.to - range.from
+      return NOT_RETRIEVABLE
+    }
     const { from, to } = range
     const rank = key.workerId!
     const slots = this.#slots
@@ -90,18 +97,20 @@ export class TransferHandlers {
     if (to > lookup.hitChunks) return NOT_RETRIEVABLE
     engine.renew(lookup)
     if (!engine.slots(lookup, rank, from, to, slots) || slots.count !== to - from) return NOT_RETRIEVABLE
-    hold.retain()
+    hold.beginCopy(from, to)
     instance.addRetrieve(transferKey(key), { hold, rank, from, to, startMs: clock.nowMs() })
     return retrieveReply(slots.count, slots.offset, instance.layout.tail, instance.layout.shardBytes)
   }
 
-  /** True when the leases held until now: what was copied is what was promised. */
+  /** True when the leases held until now: what was copied is what was promised. Late or not, its slots are free then. */
   commitRetrieve({ key, instanceId }: RequestOf<'commit_retrieve'>): ReplyPayload {
     const { engine, instances, clock } = this.#parts
     const nowMs = clock.nowMs()
-    const instance = instances.heard(instanceId, nowMs)
-    const transfer = instance?.takeRetrieve(transferKey(key))
-    if (instance === undefined || transfer === undefined) return FALSE
+    const instance = instances.find(instanceId)
+    if (instance === undefined) return FALSE
+    instance.lastSeenMs = nowMs
+    const transfer = instance.takeRetrieve(transferKey(key))
+    if (transfer === undefined) return FALSE
     const { hold, rank, from, to, startMs } = transfer
     const lookup = hold.promised
     const served = lookup === null ? 0 : engine.served(lookup, from, to, rank)
@@ -109,8 +118,34 @@ export class TransferHandlers {
       engine.noteCopy(lookup.space, 'load', served * instance.layout.shardBytes, (nowMs - startMs) / 1000)
     }
     hold.settle(from, to, 1)
-    hold.release()
+    hold.endCopy(from, to)
+    instances.forgetIfDone(instance)
     return boolReply(served === to - from)
+  }
+
+  /**
+   * The end of the range for which a worker may get slots. What all workers may write to, expired or not, stays within
+   * a share of L1: none of them can be told to stop, so no more than that is ever lost to those that die.
+   */
+  #roomFor(instance: Instance, space: SpaceId, rank: number, chain: HashChain, range: ChunkRange): number {
+    const { engine, instances, heldBytesMax, counts } = this.#parts
+    const kept = instances.heldBytes + engine.cells.l1.get(0, 'quarantinedReadBytes')
+    const room = Math.max(0, Math.floor((heldBytesMax - kept) / instance.layout.shardBytes))
+    const { from } = range
+    let { to } = range
+    while (to - from > room) {
+      const excess = engine.l1.queries.absent(space, rank, chain, from, to) - room
+      if (excess <= 0) break
+      to -= excess
+    }
+    counts.heldBack += range.to - to
+    return to
+  }
+
+  #isQuarantineFull(): boolean {
+    const { engine, heldBytesMax } = this.#parts
+    const { l1 } = engine.cells
+    return l1.get(0, 'quarantinedBytes') + l1.get(0, 'quarantinedReadBytes') >= heldBytesMax
   }
 
   /** The worker that may act on a key: registered, alive, of this model and world, and one rank of it. */

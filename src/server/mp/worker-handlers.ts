@@ -2,7 +2,7 @@ import { CacheError } from '../../core/errors.ts'
 import type { RequestOf, WireContext } from '../../protocol/mp/messages.ts'
 import { FALSE, NONE, segmentReply, TRUE } from '../../protocol/mp/replies.ts'
 import type { Client } from './clients.ts'
-import { Instance } from './instances.ts'
+import type { Instance } from './instances.ts'
 import { type MpParts, REFUSED, type Reply } from './parts.ts'
 import { layoutOf, type ShardLayout } from './shard-layout.ts'
 
@@ -12,10 +12,10 @@ const TOLD_MAX = 1024
 /**
  * Workers coming, going, and falling silent.
  *
- *   register --> live --(silent too long)--> reaped: its write leases are quarantined
+ *   register --> live --(silent too long)--> reaped: its write leases are quarantined, its read leases as they expire
  *                 |                            |
- *                 |                            +-- commit_store: that lease is fenced
- *                 '-- unregister --> gone <----+-- registers again, unregisters: all are fenced
+ *                 |                            +-- commit_store, commit_retrieve: that transfer's slots are free
+ *                 '-- unregister --> gone <----+-- registers again, unregisters, operator: all are free
  */
 export class WorkerHandlers {
   readonly #parts: MpParts
@@ -74,8 +74,9 @@ export class WorkerHandlers {
       instance.reap(engine.l1)
       engine.observed.instanceGone(instance.id)
       counts.reapedInstances += 1
-      if (instance.openStores === 0) instances.remove(instance.id)
-      const detail = { model: instance.model, instance: String(instance.id), openStores: instance.openStores }
+      instances.forgetIfDone(instance)
+      const { model, id, openTransfers } = instance
+      const detail = { model, instance: String(id), openTransfers }
       log.warn(detail, `a worker is taken for dead: silent for ${Math.round(silenceMs / 1000)} s`)
     }
   }
@@ -99,7 +100,7 @@ export class WorkerHandlers {
     }
     this.#told.delete(instanceId)
     const owner = engine.sessions.nextOwner()
-    instances.add(new Instance(instanceId, model, worldSize, layout, owner, clock.nowMs()))
+    instances.add({ id: instanceId, model, worldSize, layout, owner }, clock.nowMs())
     log.info({ model, worldSize, layout: layout.text, instance: String(instanceId) }, 'a worker registered')
   }
 }
