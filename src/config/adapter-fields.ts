@@ -13,6 +13,8 @@ import {
   backendType,
   exclusiveOf,
   fieldsOfType,
+  INNER_TYPES,
+  innerType,
   parseBackend,
   requiredKeys,
   withoutSecrets,
@@ -51,7 +53,7 @@ export const adaptersField: Field<readonly AdapterOptions[]> = {
   default: derived('disk: filesystem, DATA_DIR/l2/disk, min(10GiB, half the free disk)', defaultAdapters),
   parse: parseAdapters,
   show: (adapters) => JSON.stringify(adapters.map((one) => ({ ...one, backend: withoutSecrets(one.backend) }))),
-  schema: { type: 'array', maxItems: ADAPTERS_MAX, items: { oneOf: BACKEND_TYPES.map(schemaOf) } },
+  schema: { type: 'array', maxItems: ADAPTERS_MAX, items: { oneOf: BACKEND_TYPES.flatMap(schemasOf) } },
 }
 
 function defaultAdapters(known: Known): readonly AdapterOptions[] {
@@ -95,7 +97,7 @@ function parseAdapter(given: unknown, known: Known): AdapterOptions {
   }
   const entry = given as AdapterEntry
   const type = backendType(entry.type)
-  const keys = ['name', 'type', ...keysOf(type).map((field) => field.flag)]
+  const keys = ['name', 'type', ...keysOf(type, innerType(type, entry)).map((field) => field.flag)]
   for (const key of Object.keys(entry)) {
     if (!keys.includes(key)) throw new Refusal(`a ${type} adapter has no ${key.slice(0, 40)}${suggestion(key, keys)}`)
   }
@@ -111,7 +113,12 @@ function deadline(key: string, fallbackMs: number, help: string): Field<number> 
   return duration(key, formatDurationMs(fallbackMs), { minimumMs: 1, maximumMs: 3_600_000 }, help)
 }
 
-function schemaOf(type: BackendOptions['type']): Record<string, unknown> {
+/** One schema for each type; of what wraps another, one for each that it may wrap. */
+function schemasOf(type: BackendOptions['type']): Record<string, unknown>[] {
+  return type === 'fault' ? INNER_TYPES.map((inner) => schemaOf(type, inner)) : [schemaOf(type, undefined)]
+}
+
+function schemaOf(type: BackendOptions['type'], inner: BackendOptions['type'] | undefined): Record<string, unknown> {
   const properties: Record<string, unknown> = {
     name: {
       type: 'string',
@@ -120,14 +127,15 @@ function schemaOf(type: BackendOptions['type']): Record<string, unknown> {
     },
     type: { const: type },
   }
-  for (const field of keysOf(type)) properties[field.flag] = { ...field.schema, description: field.help }
-  const required = ['name', 'type', ...Object.keys(requiredKeys(type))]
+  for (const field of keysOf(type, inner)) properties[field.flag] = { ...field.schema, description: field.help }
+  if (inner !== undefined) properties['inner-type'] = { const: inner }
+  const required = ['name', 'type', ...Object.keys(requiredKeys(type, inner))]
   return { type: 'object', required, properties, additionalProperties: false }
 }
 
 /** Every key of an adapter of a type, besides name and type. */
-function keysOf(type: BackendOptions['type']): readonly Field<unknown>[] {
-  return [...fieldsOfType(type), ...(Object.values(limitFields) as Field<unknown>[])]
+function keysOf(type: BackendOptions['type'], inner: BackendOptions['type'] | undefined): readonly Field<unknown>[] {
+  return [...fieldsOfType(type, inner), ...(Object.values(limitFields) as Field<unknown>[])]
 }
 
 function firstTwice(names: readonly string[]): string | undefined {

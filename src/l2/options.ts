@@ -1,3 +1,5 @@
+import type { FaultAdapterOptions } from './adapters/fault/options.ts'
+
 /** What the engine wants of one L2 adapter, whatever its type. Units in the names. */
 export interface AdapterLimits {
   /** A store, load or lookup batch that takes longer is given up, retries included. */
@@ -44,7 +46,12 @@ export interface FilesystemAdapterOptions {
   readonly quarantineFiles: number
 }
 
-export type BackendOptions = MemoryAdapterOptions | FilesystemAdapterOptions
+export type BackendOptions = MemoryAdapterOptions | FilesystemAdapterOptions | FaultAdapterOptions
+
+/** Bytes that a backend may hold, 0 = no limit of its own. */
+export function capacityOf(backend: BackendOptions): number {
+  return backend.type === 'fault' ? backend.inner.capacityBytes : backend.capacityBytes
+}
 
 /** One configured adapter. */
 export interface AdapterOptions {

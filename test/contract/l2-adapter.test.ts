@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { SystemClock } from '../../src/core/clock.ts'
 import { type KeyBatch, type L2Adapter, OUTCOME_FULL, OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../src/l2/adapter.ts'
 import { hostAdapters } from '../../src/l2/adapter-host.ts'
+import { FaultAdapter } from '../../src/l2/adapters/fault/fault-adapter.ts'
 import { FilesystemAdapter } from '../../src/l2/adapters/filesystem.ts'
 import { MemoryAdapter } from '../../src/l2/adapters/memory.ts'
 import { HEADER_BYTES } from '../../src/l2/object-format.ts'
@@ -47,9 +48,20 @@ const filesystem: Subject = {
   },
 }
 
+/** What a fault injector does while it injects nothing. */
+const fault: Subject = {
+  objectBytes: memory.objectBytes,
+  make: (capacityBytes) => {
+    const { adapter, dispose } = memory.make(capacityBytes)
+    const nextFault = () => ({ effect: 'none', delayMs: 0 }) as const
+    return { adapter: new FaultAdapter(adapter, { clock: new SystemClock(), nextFault }), dispose }
+  },
+}
+
 const SUBJECTS: Record<string, Subject> = {
   memory,
   filesystem,
+  fault,
   'remote memory': remote(memory, MEMORY_DEFAULT),
   'remote filesystem': remote(filesystem, { ...FILESYSTEM_DEFAULT, directory: '' }),
   'remote memory, from the arena,': remote(memory, MEMORY_DEFAULT, new Uint8Array(new SharedArrayBuffer(1 << 20))),
@@ -68,7 +80,7 @@ function remote(subject: Subject, backend: BackendOptions, arena: Uint8Array | n
       const { adapter, dispose } = subject.make(capacityBytes)
       const { port1, port2 } = new MessageChannel()
       hostAdapters(port2, arena, { memory: () => adapter, filesystem: () => adapter })
-      const proxy = new AdapterLink(port1, arena).adapter({ ...backend, capacityBytes })
+      const proxy = new AdapterLink(port1, arena).adapter({ ...backend, capacityBytes } as BackendOptions)
       return {
         adapter: arena === null ? proxy : new ArenaClient(proxy, arena),
         dispose: async () => {

@@ -101,7 +101,7 @@ describe('derived defaults', () => {
   it('gives that adapter half the disk when the disk is small', () => {
     const machine = { ...TEST_MACHINE, freeDiskBytes: () => 6 * GIB }
     const { options } = loadConfig({ argv: [], env: {}, machine, readFile: () => '' })
-    expect(options.l2.adapters[0]?.backend.capacityBytes).toBe(3 * GIB)
+    expect(options.l2.adapters[0]?.backend).toMatchObject({ capacityBytes: 3 * GIB })
   })
 
   it('sizes the load budget by the L1 size that was given', () => {
@@ -133,6 +133,14 @@ describe('flags', () => {
     expect(options.l2.adapters).toMatchObject([
       { name: 'ram', backend: { type: 'memory', capacityBytes: GIB } },
       { name: 'd', backend: { type: 'filesystem', directory: '/home/someone/kvtier-data/l2/d' } },
+    ])
+  })
+
+  it('reads a fault injector with the keys of what it wraps', () => {
+    const spec = 'name=f,type=fault,inner-type=filesystem,path=/d,capacity=1GiB,latency=5ms,error-rate=0.01,seed=4'
+    const inner = { type: 'filesystem', directory: '/d', capacityBytes: GIB }
+    expect(load(['--l2', spec]).options.l2.adapters).toMatchObject([
+      { name: 'f', backend: { type: 'fault', latencyMs: 5, errorRate: 0.01, corruptRate: 0, seed: 4, inner } },
     ])
   })
 
@@ -242,9 +250,13 @@ const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
   [['--config', 'missing.yaml'], '--config', 'ENOENT'],
   [['--a\nb'], '--a?b', 'is not an option'],
   [['start'], 'start', 'not expected here'],
-  [['--l2', 'name=a,type=tape,capacity=1GiB'], '--l2', 'filesystem, memory'],
+  [['--l2', 'name=a,type=tape,capacity=1GiB'], '--l2', 'filesystem, memory, fault'],
   [['--l2', 'name=a,type=memory'], '--l2', 'write a capacity'],
   [['--l2', 'name=a,type=memory,capacity=1GiB,path=/x'], '--l2', 'has no path'],
+  [['--l2', 'name=a,type=fault,capacity=1GiB'], '--l2', 'has no capacity'],
+  [['--l2', 'name=a,type=fault,latency=1ms'], '--l2', 'write a inner-type for a, such as inner-type=filesystem'],
+  [['--l2', 'name=a,type=fault,inner-type=memory,capacity=1GiB,path=/x'], '--l2', 'has no path'],
+  [['--l2', 'name=a,type=fault,inner-type=fault'], '--l2', 'does not wrap another'],
   [['--l2', 'name=a,type=filesystem,capacity=1GiB,pat=/x'], '--l2', 'did you mean path?'],
   [['--l2', 'name=a/b,type=memory,capacity=1GiB'], '--l2', 'write name as'],
   [['--l2', 'name=..,type=filesystem,capacity=1GiB'], '--l2', 'write name as'],

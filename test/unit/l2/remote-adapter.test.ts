@@ -69,7 +69,7 @@ it('forwards an abort, and waits for the adapter to let go', async () => {
   await settle()
   expect(link.inFlight).toBe(1)
   abort.abort()
-  await expect(running).rejects.toMatchObject({ code: 'L2_TIMEOUT', message: 'hung until given up' })
+  await expect(running).rejects.toMatchObject({ code: 'L2_TIMEOUT', message: 'the batch was given up' })
   expect(link.inFlight).toBe(0)
 })
 
