@@ -1,7 +1,6 @@
 import { MODEL_LENGTH_MAX, SALT_FORBIDDEN, SALT_LENGTH_MAX } from '../../core/ids.ts'
-import { MsgpackReader } from '../msgpack/reader.ts'
+import { MsgpackReader, type WordsMemory } from '../msgpack/reader.ts'
 import { type Generation, opOf, REFUSED_OPS, type RefusedOp, type ServedOp } from './generations.ts'
-import type { KeyCache } from './key-cache.ts'
 import {
   type BlockRecord,
   type Envelope,
@@ -20,10 +19,16 @@ const OP_BYTES_MAX = 128
 const REFUSED = new Set<string>(REFUSED_OPS)
 const NO_WORDS: Uint32Array = new Uint32Array(0)
 
+/** Tokens come as a list of integers, or packed: the same bytes mean other tokens then. */
+export interface TokenMemories {
+  readonly ids: WordsMemory
+  readonly packed: WordsMemory
+}
+
 /** What spares time where prompts are long. */
 export interface DecodeHelp {
-  /** Finds keys that were read before, and remembers those that are. */
-  readonly keys?: KeyCache
+  /** Remember the tokens that were read, in each of the two forms they come in. */
+  readonly tokens?: TokenMemories
   /** Told which operation it is before its payload is read, which takes a while when there are many tokens. */
   readonly onOp?: (op: ServedOp, envelope: Envelope) => void
 }
@@ -35,7 +40,7 @@ export interface DecodeHelp {
 export function decodeIncoming(
   frames: readonly Uint8Array[],
   generation: Generation,
-  { keys, onOp }: DecodeHelp = {},
+  { tokens, onOp }: DecodeHelp = {},
 ): Incoming {
   const [uid, op, ...payload] = frames
   if (uid === undefined || op === undefined || frames.length > LIMITS.frames) return { kind: 'malformed' }
@@ -46,7 +51,7 @@ export function decodeIncoming(
   if (name === undefined) return { kind: 'unknown_op', envelope, op: wireOp }
   if (isForeign(name)) return { kind: 'foreign', envelope, op: name, instanceId: instanceIn(payload[0]) }
   onOp?.(name, envelope)
-  const request = DECODERS[name](new Payload(payload, keys))
+  const request = DECODERS[name](new Payload(payload, tokens))
   return request === null ? { kind: 'bad_payload', envelope, op: name } : { kind: 'request', envelope, request }
 }
 
@@ -79,13 +84,13 @@ function instanceIn(frame: Uint8Array | undefined): bigint | null {
 /** The payload frames of one request, read in order. A frame too few or one that is wrong shows in `isGood`. */
 class Payload {
   readonly #frames: readonly Uint8Array[]
-  readonly #keys: KeyCache | undefined
+  readonly #tokens: TokenMemories | undefined
   #at = 0
   #isGood = true
 
-  constructor(frames: readonly Uint8Array[], keys: KeyCache | undefined) {
+  constructor(frames: readonly Uint8Array[], tokens: TokenMemories | undefined) {
     this.#frames = frames
-    this.#keys = keys
+    this.#tokens = tokens
   }
 
   get isEmpty(): boolean {
@@ -107,15 +112,7 @@ class Payload {
 
   /** As `read`, for a key. */
   key(): WireKey {
-    const frame = this.#frames[this.#at]
-    const known = frame === undefined ? undefined : this.#keys?.find(frame)
-    if (known !== undefined) {
-      this.#at += 1
-      return known
-    }
-    const key = this.read(readKey)
-    if (frame !== undefined && this.#isGood) this.#keys?.add(frame, key)
-    return key
+    return this.read((reader) => readKey(reader, this.#tokens))
   }
 
   request<Value extends Request>(request: Value): Value | null {
@@ -185,7 +182,7 @@ function aboutTransfer(op: 'prepare_store' | 'prepare_retrieve' | 'commit_retrie
   return payload.request({ op, key, instanceId: payload.read(bigint) })
 }
 
-function readKey(reader: MsgpackReader): WireKey {
+function readKey(reader: MsgpackReader, tokens: TokenMemories | undefined): WireKey {
   const key = {
     model: '',
     salt: '',
@@ -212,10 +209,10 @@ function readKey(reader: MsgpackReader): WireKey {
         key.workerId = reader.takeNil() ? null : reader.count(0, WORLD_SIZE_MAX - 1)
         break
       case 'token_ids':
-        key.tokens = reader.words(LIMITS.tokens)
+        key.tokens = reader.words(LIMITS.tokens, tokens?.ids)
         break
       case 'token_bytes':
-        key.tokens = unpackTokens(reader)
+        key.tokens = reader.packedWords(LIMITS.tokens, tokens?.packed)
         break
       case 'start':
         key.start = reader.count(0, LIMITS.tokens)
@@ -303,18 +300,6 @@ function skipList(reader: MsgpackReader): number {
   const items = reader.array(LIMITS.records)
   for (let left = items; left > 0 && !reader.isBroken; left -= 1) reader.skip()
   return items
-}
-
-/** Tokens packed as big-endian 32-bit words. */
-function unpackTokens(reader: MsgpackReader): Uint32Array<ArrayBuffer> {
-  const packed = reader.bin(4 * LIMITS.tokens)
-  if (packed.length % 4 !== 0) reader.refuse()
-  if (reader.isBroken) return new Uint32Array(0)
-  const words = new Uint32Array(packed.length / 4)
-  const bytes = Buffer.from(words.buffer)
-  bytes.set(packed)
-  bytes.swap32()
-  return words
 }
 
 function readRecords(reader: MsgpackReader): BlockRecord[] {

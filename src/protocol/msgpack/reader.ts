@@ -8,6 +8,24 @@ const KINDS: MsgpackKind[] = []
 
 const NO_BYTES = new Uint8Array(0)
 
+/** Words that were read before. */
+export interface KnownWords {
+  /** Not to be written to. */
+  readonly words: Uint32Array
+  /** Bytes that they came in. */
+  readonly bytes: number
+  /** Where they are kept. */
+  readonly place: number
+}
+
+/** Remembers lists of words by the bytes they came in. */
+export interface WordsMemory {
+  /** The longest known list of at most `count` words whose bytes are those of `bytes` from `at` on. */
+  find(bytes: Uint8Array, at: number, count: number): KnownWords | null
+  /** Remembers what was read. @param continued the list found, that these words begin with. */
+  add(bytes: Uint8Array, words: Uint32Array, continued: KnownWords | null): void
+}
+
 /**
  * A cursor over one MessagePack message from a peer that is not trusted. Nothing throws: the first thing that is
  * wrong (another type, a length behind the end, a number out of range) breaks the reader for good; from then on every
@@ -147,16 +165,48 @@ export class MsgpackReader {
 
   /**
    * An array of whole numbers of 0..2^32-1. A prompt has many: the usual forms are read in place, and those of 1, 2 and
-   * 4 bytes alike, because a processor cannot foresee which comes next.
+   * 4 bytes alike, because a processor cannot foresee which comes next. What `memory` has is not read again.
+   *
+   * @returns words that are not to be written to when there is a memory.
    */
-  words(maximum: number): Uint32Array {
+  words(maximum: number, memory?: WordsMemory): Uint32Array {
     const count = this.array(maximum)
+    const start = this.#at
+    const known = this.#isBroken ? null : (memory?.find(this.#bytes, start, count) ?? null)
+    if (known !== null) this.#at += known.bytes
+    if (known?.words.length === count) return known.words
     const words = new Uint32Array(count)
+    if (known !== null) words.set(known.words)
+    this.#readWords(words, known?.words.length ?? 0)
+    if (this.#isBroken) return new Uint32Array(0)
+    memory?.add(this.#bytes.subarray(start, this.#at), words, known)
+    return words
+  }
+
+  /** 32-bit words packed as big-endian bytes. As `words`. */
+  packedWords(maximum: number, memory?: WordsMemory): Uint32Array {
+    const packed = this.bin(4 * maximum)
+    if (packed.length % 4 !== 0) this.#isBroken = true
+    if (this.#isBroken) return new Uint32Array(0)
+    const count = packed.length / 4
+    const known = memory?.find(packed, 0, count) ?? null
+    if (known?.words.length === count) return known.words
+    const words = new Uint32Array(count)
+    if (known !== null) words.set(known.words)
+    const rest = Buffer.from(words.buffer, known?.bytes ?? 0)
+    rest.set(packed.subarray(known?.bytes ?? 0))
+    rest.swap32()
+    memory?.add(packed, words, known)
+    return words
+  }
+
+  /** Reads behind the first `from` words. */
+  #readWords(words: Uint32Array, from: number): void {
     const bytes = this.#bytes
     const view = this.#view
     const quickEnd = bytes.length - 5 // no form below is longer
     let at = this.#at
-    for (let index = 0; index < count; index += 1) {
+    for (let index = from; index < words.length; index += 1) {
       const head = at <= quickEnd ? bytes[at]! : 0xff
       if (head >= 0xcc && head <= 0xce) {
         const width = 1 << (head - 0xcc)
@@ -173,7 +223,6 @@ export class MsgpackReader {
       }
     }
     this.#at = at
-    return this.#isBroken ? new Uint32Array(0) : words
   }
 
   /** Steps over one value, whatever it is and however deep. */

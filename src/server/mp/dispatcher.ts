@@ -1,7 +1,6 @@
 import { CacheError } from '../../core/errors.ts'
 import { decodeIncoming, decodeOp } from '../../protocol/mp/codec.ts'
 import { CURRENT_GENERATION, type Generation, generationOfFirst, type ServedOp } from '../../protocol/mp/generations.ts'
-import { KeyCache } from '../../protocol/mp/key-cache.ts'
 import type { Envelope, Incoming, Request, RequestOf } from '../../protocol/mp/messages.ts'
 import {
   FALSE,
@@ -13,6 +12,7 @@ import {
   textReply,
   textsReply,
 } from '../../protocol/mp/replies.ts'
+import { TokenCache } from '../../protocol/mp/token-cache.ts'
 import { BlockReports } from './block-reports.ts'
 import { type Client, ClientTable } from './clients.ts'
 import { LookupHandlers } from './lookup-handlers.ts'
@@ -86,7 +86,7 @@ export class Dispatcher {
   readonly #send: Send
   readonly #onError: (error: unknown) => void
   readonly #clients: ClientTable
-  readonly #keys = new KeyCache()
+  readonly #tokens = { ids: new TokenCache(), packed: new TokenCache() }
   readonly #blocks: BlockReports
   readonly #lookups: LookupHandlers
   readonly #transfers: TransferHandlers
@@ -121,7 +121,7 @@ export class Dispatcher {
     counts.requests += 1
     const client = this.#clients.heard(identity, clock.nowMs())
     const incoming = decodeIncoming(frames, generationFor(client, frames), {
-      keys: this.#keys,
+      tokens: this.#tokens,
       onOp: (op, envelope) => {
         // A scheduler waits for it, and it says nothing: the answer is asked for later.
         if (op === 'lookup') this.#answer(client, envelope, NONE)

@@ -143,6 +143,7 @@ export function firstOf(chain: HashChain, chunks: number): HashChain {
 
 function isPrefix(shorter: Uint32Array, longer: Uint32Array): boolean {
   if (shorter.length > longer.length) return false
+  if (shorter.buffer === longer.buffer && shorter.byteOffset === longer.byteOffset) return true
   return Buffer.compare(bytesOf(shorter), bytesOf(longer.subarray(0, shorter.length))) === 0
 }
 
