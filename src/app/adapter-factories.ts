@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import type { Clock } from '../core/clock.ts'
 import { type AdapterFactories, makeAdapter } from '../l2/adapter-host.ts'
 import { FaultAdapter } from '../l2/adapters/fault/fault-adapter.ts'
@@ -6,11 +7,17 @@ import { FilesystemAdapter } from '../l2/adapters/filesystem.ts'
 import { MemoryAdapter } from '../l2/adapters/memory.ts'
 import { lockFile } from '../native/file-lock.ts'
 
+const random = () => randomInt(2 ** 32) / 2 ** 32
+
 /** How an io worker makes each type of adapter. Client libraries of storage servers are loaded by their first use. */
 export function adapterFactories(clock: Clock): AdapterFactories {
   const factories: AdapterFactories = {
     memory: (options) => new MemoryAdapter(options),
     filesystem: (options) => new FilesystemAdapter(options, { clock, lock: lockFile }),
+    redis: async (options) => {
+      const { RedisAdapter } = await import('../l2/adapters/redis/redis-adapter.ts')
+      return new RedisAdapter(options, { clock, random })
+    },
     fault: async (options) => {
       const inner = await makeAdapter(factories, options.inner)
       return new FaultAdapter(inner, { clock, nextFault: seededFaults(options) })

@@ -18,6 +18,8 @@ export interface Known {
   readonly machine: MachineFacts
   /** Value of an earlier option, by its flag. */
   value<T>(flag: string): T
+  /** A variable of the environment that an option names. */
+  env(variable: string): string | undefined
 }
 
 export interface DerivedDefault<T> {

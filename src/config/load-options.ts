@@ -60,7 +60,11 @@ export function loadOptions<T extends Tables>(tables: T, inputs: OptionInputs): 
   const file = configFile === undefined ? undefined : readFile(configFile, inputs, fields)
   const sources = new Map<string, Source>()
   const values = new Map<string, unknown>()
-  const known: Known = { machine: inputs.machine, value: (flag) => values.get(flag) as never }
+  const known: Known = {
+    machine: inputs.machine,
+    value: (flag) => values.get(flag) as never,
+    env: (name) => inputs.env[name],
+  }
   const options: Record<string, Record<string, unknown>> = {}
   for (const [owner, table] of Object.entries(tables)) {
     const section: Record<string, unknown> = {}

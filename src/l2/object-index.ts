@@ -87,6 +87,11 @@ export class ObjectIndex {
     return this.#state[node] === PENDING
   }
 
+  /** Nobody holds, writes or deletes it: it may be begun. True for NO_NODE. */
+  isAbsent(node: number): boolean {
+    return node === NO_NODE || this.#state[node] === NAMED
+  }
+
   bytesOf(node: number): number {
     return this.#bytes[node]!
   }

@@ -1,4 +1,5 @@
 import type { FaultAdapterOptions } from './adapters/fault/options.ts'
+import type { RedisAdapterOptions } from './adapters/redis/options.ts'
 
 /** What the engine wants of one L2 adapter, whatever its type. Units in the names. */
 export interface AdapterLimits {
@@ -46,7 +47,7 @@ export interface FilesystemAdapterOptions {
   readonly quarantineFiles: number
 }
 
-export type BackendOptions = MemoryAdapterOptions | FilesystemAdapterOptions | FaultAdapterOptions
+export type BackendOptions = MemoryAdapterOptions | FilesystemAdapterOptions | RedisAdapterOptions | FaultAdapterOptions
 
 /** Bytes that a backend may hold, 0 = no limit of its own. */
 export function capacityOf(backend: BackendOptions): number {

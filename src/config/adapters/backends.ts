@@ -6,11 +6,13 @@ import { type AdapterEntry, type BackendSyntax, parseKeys } from './adapter-entr
 import { faultSyntax } from './fault-fields.ts'
 import { filesystemSyntax } from './filesystem-fields.ts'
 import { memorySyntax } from './memory-fields.ts'
+import { redisSyntax } from './redis-fields.ts'
 
 /** Every type of backend, in the order the docs show them. */
 const SYNTAXES = {
   filesystem: filesystemSyntax,
   memory: memorySyntax,
+  redis: redisSyntax,
   fault: faultSyntax,
 } satisfies { readonly [Type in BackendOptions['type']]: unknown }
 

@@ -30,13 +30,13 @@ it('says what each option is, in one sentence or more', () => {
 it('shows a plain default as the text that sets it', () => {
   for (const field of fieldsOf(serveTables)) {
     if (typeof field.default === 'object') continue
-    const known = { machine: TEST_MACHINE, value: () => undefined as never }
+    const known = { machine: TEST_MACHINE, value: () => undefined as never, env: () => undefined }
     expect(field.parse(field.show(field.default), known), field.flag).toEqual(field.default)
   }
 })
 
 it('refuses rubbish with a refusal, never with another error', () => {
-  const known = { machine: TEST_MACHINE, value: () => '/data' as never }
+  const known = { machine: TEST_MACHINE, value: () => '/data' as never, env: () => undefined }
   const rubbish = [
     null,
     undefined,
