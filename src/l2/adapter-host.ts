@@ -21,7 +21,7 @@ export function makeAdapter(
   return make(backend)
 }
 
-type Answer = Partial<Pick<AdapterReply, 'amount' | 'perKey' | 'inline' | 'page'>>
+type Answer = Partial<Pick<AdapterReply, 'amount' | 'perKey' | 'inline' | 'page' | 'tenants'>>
 type RequestOf<Kind extends AdapterRequest['kind']> = Extract<AdapterRequest, { readonly kind: Kind }>
 
 /**
@@ -66,7 +66,7 @@ class AdapterHost {
   }
 
   #reply({ id, adapter }: AdapterRequest, answer: Answer, error: unknown): void {
-    const { amount = 0, perKey = null, inline = null, page = null } = answer
+    const { amount = 0, perKey = null, inline = null, page = null, tenants = null } = answer
     const usage = this.#adapters.get(adapter)?.usage() ?? null
     const reply: AdapterReply = {
       id,
@@ -74,6 +74,7 @@ class AdapterHost {
       perKey,
       inline,
       page,
+      tenants,
       usage,
       error: error === null ? null : toWire(error),
     }
@@ -110,6 +111,10 @@ class AdapterHost {
         const amount = await scrubObjects(this.#adapterOf(request), request, outcomes, signal)
         return { amount, perKey: outcomes }
       }
+      case 'quotas':
+        return { amount: (await this.#adapterOf(request).setQuotas?.(request.changes, signal)) === true ? 1 : 0 }
+      case 'tenants':
+        return { tenants: (await this.#adapterOf(request).tenants?.(signal)) ?? [] }
       case 'clear': {
         const { model, salt } = request
         const filter = { ...(model === undefined ? {} : { model }), ...(salt === undefined ? {} : { salt }) }

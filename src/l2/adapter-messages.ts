@@ -1,5 +1,5 @@
 import { CacheError, type ErrorCode } from '../core/errors.ts'
-import type { AdapterUsage, KeySpace, ObjectPage } from './adapter.ts'
+import type { AdapterUsage, KeySpace, ObjectPage, QuotaChanges, TenantUsage } from './adapter.ts'
 import type { BackendOptions } from './options.ts'
 
 // What crosses between the data thread and an io worker that hosts adapters. One reply for each request but `abort`.
@@ -39,6 +39,8 @@ export type RequestBody =
   | ({ readonly kind: 'store' } & KeyMessage & ObjectBytes)
   | ({ readonly kind: 'load' } & KeyMessage & ObjectBytes)
   | { readonly kind: 'clear'; readonly model: string | undefined; readonly salt: string | undefined }
+  | { readonly kind: 'quotas'; readonly changes: QuotaChanges }
+  | { readonly kind: 'tenants' }
   | { readonly kind: 'close' }
   | { readonly kind: 'abort' }
 
@@ -47,13 +49,14 @@ export type AdapterRequest = { readonly id: number; readonly adapter: number } &
 
 export interface AdapterReply {
   readonly id: number
-  /** Bytes moved, or objects removed. */
+  /** Bytes moved, objects removed, or 1 for a thing that was done. */
   readonly amount: number
   /** Outcomes, or what a lookup found. */
   readonly perKey: Uint8Array<ArrayBuffer> | null
   /** Loaded objects that have no place in the arena. */
   readonly inline: Uint8Array<ArrayBuffer> | null
   readonly page: ObjectPage | null
+  readonly tenants: readonly TenantUsage[] | null
   readonly usage: AdapterUsage | null
   readonly error: WireError | null
 }

@@ -51,8 +51,26 @@ export interface AdapterUsage {
   readonly capacityBytes: number
   /** Objects evicted for room since the adapter was opened. */
   readonly evictedObjects: number
+  /** Objects evicted because their salt was over its quota; of adapters with `setQuotas`. */
+  readonly quotaEvictedObjects?: number
   /** Records that failed their verification since the adapter was opened. */
   readonly checksumFailures: number
+}
+
+/** What salts may hold in an adapter: changes to what was said before. */
+export interface QuotaChanges {
+  /** What a salt without a quota of its own may hold; Infinity = no limit. Absent = as before. */
+  readonly defaultBytes?: number
+  /** (salt, bytes); undefined = the default again. Bytes as in `AdapterUsage`, over all models. */
+  readonly bySalt: readonly (readonly [salt: string, bytes: number | undefined])[]
+}
+
+/** What one tenant holds in an adapter. */
+export interface TenantUsage {
+  readonly model: string
+  readonly salt: string
+  readonly bytes: number
+  readonly objects: number
 }
 
 /** One L2 backend. n = batch.count; parallel arrays have length n. Errors: CacheError L2_*. */
@@ -114,6 +132,15 @@ export interface L2Adapter {
   scrub?(batch: KeyBatch, outcomes: Uint8Array, signal: AbortSignal): Promise<number>
 
   usage(): AdapterUsage
+
+  /**
+   * Changes what salts may hold. A salt over its quota loses its own least recent leaves, now and at each store.
+   * Absent: this adapter keeps no account of salts. @returns false when it does not, either.
+   */
+  setQuotas?(changes: QuotaChanges, signal: AbortSignal): Promise<boolean>
+
+  /** What each tenant holds, those with nothing left out. Absent as `setQuotas` is. */
+  tenants?(signal: AbortSignal): Promise<TenantUsage[]>
 
   /** Flushes and closes. Further calls reject with L2_UNAVAILABLE. */
   close(): Promise<void>

@@ -11,6 +11,11 @@ const PENDING = 2
 const HELD = 3
 const LEAVING = 4
 
+/** Which salt a space belongs to, as a row of 0 upwards. */
+export interface SaltRows {
+  saltRowOf(space: number): number
+}
+
 /**
  * Which objects an adapter holds: (space, hash) -> bytes, recency, parent, children. One typed-array column a fact,
  * about 70 bytes an object; grows by doubling. Shared by the adapters that evict for themselves.
@@ -28,6 +33,7 @@ const LEAVING = 4
  * so that a parent is newer than its children, and the oldest node is a leaf: the order is that of leaf-first LRU.
  */
 export class ObjectIndex {
+  readonly #salts: SaltRows | undefined
   #capacity = 0
   #words = new Uint32Array(0)
   #state = new Uint8Array(0)
@@ -38,13 +44,21 @@ export class ObjectIndex {
   #older = new Uint32Array(1)
   #bytes = new Float64Array(0)
   #stampMs = new Float64Array(0)
+  // The recency list again, cut by salt: pairs (newer, older) by node, pairs (oldest, newest) and bytes by salt row.
+  #saltLinks = new Uint32Array(0)
+  #saltEnds = new Uint32Array(32)
+  #saltBytes = new Float64Array(16)
+  #spaceBytes = new Float64Array(16)
+  #spaceObjects = new Float64Array(16)
   #buckets = new Uint32Array(0)
   #free = NO_NODE
   #objects = 0
   #heldBytes = 0
   #pendingBytes = 0
 
-  constructor(capacityObjects = 1024) {
+  /** @param salts the salt of each space, for an adapter with quotas. */
+  constructor(capacityObjects = 1024, salts?: SaltRows) {
+    this.#salts = salts
     this.#grow(Math.max(16, 2 ** Math.ceil(Math.log2(capacityObjects + 1))))
   }
 
@@ -77,6 +91,16 @@ export class ObjectIndex {
       if (node === NO_NODE || this.#isKey(node, space, words, key * HASH_WORDS)) return node
       bucket = (bucket + 1) & mask
     }
+  }
+
+  /** HELD and LEAVING objects of a space, and their bytes. */
+  heldOf(space: number): { readonly objects: number; readonly bytes: number } {
+    return { objects: this.#spaceObjects[space] ?? 0, bytes: this.#spaceBytes[space] ?? 0 }
+  }
+
+  /** Bytes of the pending, held and leaving objects of a salt. */
+  saltBytes(row: number): number {
+    return this.#saltBytes[row] ?? 0
   }
 
   isHeld(node: number): boolean {
@@ -131,6 +155,7 @@ export class ObjectIndex {
     this.#parent[node] = parent
     this.#children[parent]! += 1
     this.#pendingBytes += bytes
+    this.#addSaltBytes(node, bytes)
     return node
   }
 
@@ -141,6 +166,7 @@ export class ObjectIndex {
     this.#pendingBytes -= this.#bytes[node]!
     this.#heldBytes += this.#bytes[node]!
     this.#objects += 1
+    this.#addSpace(node, 1)
     this.#linkNewest(node)
   }
 
@@ -148,6 +174,7 @@ export class ObjectIndex {
   cancel(node: number): void {
     assert(this.#state[node] === PENDING, 'cancel of an object that was not begun')
     this.#pendingBytes -= this.#bytes[node]!
+    this.#addSaltBytes(node, -this.#bytes[node]!)
     this.#forget(node)
   }
 
@@ -180,6 +207,13 @@ export class ObjectIndex {
     return node
   }
 
+  /** The same among the objects of one salt. */
+  victimOf(row: number): number {
+    let node = this.#saltEnds[2 * row] ?? NO_NODE
+    while (node !== NO_NODE && this.#children[node]! > 0) node = this.#saltLinks[2 * node]!
+    return node
+  }
+
   /** The object is being deleted: found no more, its bytes still count. */
   leave(node: number): void {
     assert(this.#state[node] === HELD, 'leave of an object that is not held')
@@ -199,6 +233,8 @@ export class ObjectIndex {
   gone(node: number): void {
     assert(this.#state[node] === LEAVING, 'an object gone that was not leaving')
     this.#heldBytes -= this.#bytes[node]!
+    this.#addSaltBytes(node, -this.#bytes[node]!)
+    this.#addSpace(node, -1)
     this.#objects -= 1
     this.#forget(node)
   }
@@ -264,6 +300,68 @@ export class ObjectIndex {
     assert(pendingBytes === this.#pendingBytes, 'wrong pending bytes')
     const leaving = this.#state.reduce((count, state) => count + (state === LEAVING ? 1 : 0), 0)
     assert(this.held().length === objects - leaving, 'wrong recency list')
+    if (this.#salts !== undefined) this.#verifySalts(this.#salts)
+  }
+
+  #verifySalts(salts: SaltRows): void {
+    const bytes = new Float64Array(this.#saltBytes.length)
+    const order: number[][] = []
+    for (let node = 1; node <= this.#capacity; node += 1) {
+      const isCounted = this.#state[node] !== FREE && this.#state[node] !== NAMED
+      if (isCounted) bytes[salts.saltRowOf(this.#space[node]!)]! += this.#bytes[node]!
+    }
+    for (const node of this.held()) {
+      const row = salts.saltRowOf(this.#space[node]!)
+      order[row] ??= []
+      order[row].push(node)
+    }
+    for (let row = 0; row < bytes.length; row += 1) {
+      assert(bytes[row] === this.#saltBytes[row], 'wrong bytes of a salt')
+      let node = this.#saltEnds[2 * row]!
+      for (const expected of order[row] ?? []) {
+        assert(node === expected, 'the list of a salt has another order than the list of all')
+        node = this.#saltLinks[2 * node]!
+      }
+      assert(node === NO_NODE, 'the list of a salt is too long')
+    }
+  }
+
+  #addSpace(node: number, sign: 1 | -1): void {
+    const space = this.#space[node]!
+    if (space >= this.#spaceBytes.length) {
+      this.#spaceBytes = enlarge(this.#spaceBytes, 2 * space)
+      this.#spaceObjects = enlarge(this.#spaceObjects, 2 * space)
+    }
+    this.#spaceBytes[space]! += sign * this.#bytes[node]!
+    this.#spaceObjects[space]! += sign
+  }
+
+  #addSaltBytes(node: number, amount: number): void {
+    if (this.#salts === undefined) return
+    const row = this.#salts.saltRowOf(this.#space[node]!)
+    if (row >= this.#saltBytes.length) {
+      this.#saltBytes = enlarge(this.#saltBytes, 2 * row)
+      this.#saltEnds = enlarge(this.#saltEnds, 4 * row)
+    }
+    this.#saltBytes[row]! += amount
+  }
+
+  #linkSalt(node: number, row: number): void {
+    const newest = this.#saltEnds[2 * row + 1]!
+    this.#saltLinks[2 * node] = NO_NODE
+    this.#saltLinks[2 * node + 1] = newest
+    if (newest === NO_NODE) this.#saltEnds[2 * row] = node
+    else this.#saltLinks[2 * newest] = node
+    this.#saltEnds[2 * row + 1] = node
+  }
+
+  #unlinkSalt(node: number, row: number): void {
+    const newer = this.#saltLinks[2 * node]!
+    const older = this.#saltLinks[2 * node + 1]!
+    if (older === NO_NODE) this.#saltEnds[2 * row] = newer
+    else this.#saltLinks[2 * older] = newer
+    if (newer === NO_NODE) this.#saltEnds[2 * row + 1] = older
+    else this.#saltLinks[2 * newer + 1] = older
   }
 
   /** The node of a key, a NAMED one at first sight. */
@@ -306,6 +404,7 @@ export class ObjectIndex {
     this.#older[node] = newest
     this.#newer[node] = NO_NODE
     this.#older[0] = node
+    if (this.#salts !== undefined) this.#linkSalt(node, this.#salts.saltRowOf(this.#space[node]!))
   }
 
   #unlink(node: number): void {
@@ -313,6 +412,7 @@ export class ObjectIndex {
     const older = this.#older[node]!
     this.#newer[older] = newer
     this.#older[newer] = older
+    if (this.#salts !== undefined) this.#unlinkSalt(node, this.#salts.saltRowOf(this.#space[node]!))
   }
 
   #isKey(node: number, space: number, words: Uint32Array, from: number): boolean {
@@ -360,6 +460,7 @@ export class ObjectIndex {
     this.#older = enlarge(this.#older, nodes)
     this.#bytes = enlarge(this.#bytes, nodes)
     this.#stampMs = enlarge(this.#stampMs, nodes)
+    if (this.#salts !== undefined) this.#saltLinks = enlarge(this.#saltLinks, 2 * nodes)
     for (let node = capacity; node > this.#capacity; node -= 1) {
       this.#parent[node] = this.#free
       this.#free = node

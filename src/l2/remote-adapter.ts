@@ -1,6 +1,6 @@
 import { CacheError } from '../core/errors.ts'
 import { HASH_BYTES } from '../core/hash-chain.ts'
-import type { AdapterUsage, KeyBatch, L2Adapter, ObjectPage } from './adapter.ts'
+import type { AdapterUsage, KeyBatch, L2Adapter, ObjectPage, QuotaChanges, TenantUsage } from './adapter.ts'
 import { type AdapterReply, fromWire, type ObjectBytes, type Port, type RequestBody } from './adapter-messages.ts'
 import { type BackendOptions, capacityOf } from './options.ts'
 
@@ -165,6 +165,14 @@ export class RemoteAdapter implements L2Adapter {
     const reply = await this.#ask({ kind: 'scrub', ...keysOf(batch) }, signal)
     outcomes.set(reply.perKey!)
     return reply.amount
+  }
+
+  async setQuotas(changes: QuotaChanges, signal: AbortSignal): Promise<boolean> {
+    return (await this.#ask({ kind: 'quotas', changes }, signal)).amount === 1
+  }
+
+  async tenants(signal: AbortSignal): Promise<TenantUsage[]> {
+    return [...(await this.#ask({ kind: 'tenants' }, signal)).tenants!]
   }
 
   usage(): AdapterUsage {

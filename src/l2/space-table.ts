@@ -17,6 +17,8 @@ export interface SpaceEntry {
 export class SpaceTable {
   readonly #byText = new Map<string, SpaceEntry>()
   readonly #entries: SpaceEntry[] = []
+  readonly #salts = new Map<string, number>()
+  readonly #saltRows: number[] = []
 
   get entries(): readonly SpaceEntry[] {
     return this.#entries
@@ -32,7 +34,23 @@ export class SpaceTable {
     const entry = { id: this.#entries.length, space: kept, digest: spaceDigest(space) }
     this.#byText.set(text, entry)
     this.#entries.push(entry)
+    let row = this.#salts.get(salt)
+    if (row === undefined) {
+      row = this.#salts.size
+      this.#salts.set(salt, row)
+    }
+    this.#saltRows.push(row)
     return entry
+  }
+
+  /** Salts as rows of 0 upwards, in order of first sight. */
+  get salts(): ReadonlyMap<string, number> {
+    return this.#salts
+  }
+
+  /** The row of a space's salt. */
+  saltRowOf(space: number): number {
+    return this.#saltRows[space]!
   }
 
   find(space: KeySpace): SpaceEntry | undefined {

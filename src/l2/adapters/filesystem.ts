@@ -11,11 +11,14 @@ import {
   OUTCOME_FAILED,
   OUTCOME_FULL,
   OUTCOME_OK,
+  type QuotaChanges,
+  type TenantUsage,
 } from '../adapter.ts'
 import { followsNeighbour, type KeyWords, keyWords } from '../key-words.ts'
 import { RecordFormat } from '../object-format.ts'
 import { ObjectIndex } from '../object-index.ts'
 import { objectPage } from '../object-pages.ts'
+import { tenantsOf } from '../object-room.ts'
 import type { FilesystemAdapterOptions } from '../options.ts'
 import { SpaceTable } from '../space-table.ts'
 import { DirectoryIndex } from './directory-index.ts'
@@ -79,8 +82,8 @@ export class FilesystemAdapter implements L2Adapter {
   readonly #directory: DirectoryIndex
   readonly #remover: ObjectRemover
   readonly #reader: ObjectReader
-  readonly #index = new ObjectIndex()
   readonly #spaces = new SpaceTable()
+  readonly #index = new ObjectIndex(1024, this.#spaces)
   readonly #formats = new Map<number, RecordFormat>()
   /** By pending node. */
   readonly #writing = new Map<number, Write>()
@@ -212,12 +215,28 @@ export class FilesystemAdapter implements L2Adapter {
     })
   }
 
+  setQuotas(changes: QuotaChanges, signal: AbortSignal): Promise<boolean> {
+    return this.#run(signal, () =>
+      this.#remover.alone(async () => {
+        this.#remover.room.change(changes)
+        await this.#remover.trimQuotas()
+        return true
+      }),
+    )
+  }
+
+  async tenants(signal: AbortSignal): Promise<TenantUsage[]> {
+    this.#check(signal)
+    return tenantsOf(this.#index, this.#spaces)
+  }
+
   usage(): AdapterUsage {
     return {
       bytes: this.#index.heldBytes,
       objects: this.#index.objects,
       capacityBytes: this.#options.capacityBytes,
-      evictedObjects: this.#remover.evictedObjects,
+      evictedObjects: this.#remover.room.evictedObjects,
+      quotaEvictedObjects: this.#remover.room.quotaEvictedObjects,
       checksumFailures: this.#reader.checksumFailures,
     }
   }
@@ -328,7 +347,7 @@ export class FilesystemAdapter implements L2Adapter {
     // No room for a chunk means none for what follows it: a child is worth nothing without its parent.
     const isRefused = work.fullKey === key - 1 && followsNeighbour(hashes, parents, key)
     const node = this.#index.begin(space.id, hashes, parents, key, fileBytes(batch.space.shardBytes))
-    if (isRefused || !(await this.#remover.makeRoom())) {
+    if (isRefused || !(await this.#remover.makeRoom(space.id))) {
       work.fullKey = key
       this.#index.cancel(node)
       return OUTCOME_FULL

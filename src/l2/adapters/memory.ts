@@ -11,10 +11,13 @@ import {
   OUTCOME_FULL,
   OUTCOME_NOT_FOUND,
   OUTCOME_OK,
+  type QuotaChanges,
+  type TenantUsage,
 } from '../adapter.ts'
 import { followsNeighbour, keyWords } from '../key-words.ts'
 import { NO_NODE, ObjectIndex } from '../object-index.ts'
 import { objectPage } from '../object-pages.ts'
+import { FITS, NO_ROOM, ObjectRoom, tenantsOf } from '../object-room.ts'
 import type { MemoryAdapterOptions } from '../options.ts'
 import { SpaceTable } from '../space-table.ts'
 
@@ -26,17 +29,18 @@ import { SpaceTable } from '../space-table.ts'
 export class MemoryAdapter implements L2Adapter {
   readonly type = 'memory'
   readonly #options: MemoryAdapterOptions
-  readonly #index = new ObjectIndex()
   readonly #spaces = new SpaceTable()
+  readonly #index = new ObjectIndex(1024, this.#spaces)
+  readonly #room: ObjectRoom
   /** By node. */
   readonly #payloads: (Uint8Array | undefined)[] = []
   readonly #sums: number[] = []
   #isOpen = false
-  #evictedObjects = 0
   #checksumFailures = 0
 
   constructor(options: MemoryAdapterOptions) {
     this.#options = options
+    this.#room = new ObjectRoom(this.#index, this.#spaces, options.capacityBytes)
   }
 
   async open(): Promise<void> {
@@ -71,7 +75,7 @@ export class MemoryAdapter implements L2Adapter {
       // No room for a chunk means none for what follows it: a child is worth nothing without its parent.
       const isRefused = followsNeighbour(hashes, parents, key) && outcomes[key - 1] === OUTCOME_FULL
       const node = this.#index.begin(space.id, hashes, parents, key, batch.space.shardBytes)
-      if (!isRefused && this.#makeRoom()) {
+      if (!isRefused && this.#makeRoom(space.id)) {
         this.#keep(node, sources[key]!, batch.space.shardBytes)
         this.#index.publish(node)
         if (this.#options.keepBytes) bytes += batch.space.shardBytes
@@ -152,12 +156,27 @@ export class MemoryAdapter implements L2Adapter {
     return bytes
   }
 
+  async setQuotas(changes: QuotaChanges, signal: AbortSignal): Promise<boolean> {
+    this.#begin(signal)
+    this.#room.change(changes)
+    for (let victim = this.#room.nextOver(); victim !== FITS; victim = this.#room.nextOver()) {
+      this.#drop(victim)
+      this.#room.noteEvicted()
+    }
+    return true
+  }
+
+  async tenants(): Promise<TenantUsage[]> {
+    return tenantsOf(this.#index, this.#spaces)
+  }
+
   usage(): AdapterUsage {
     return {
       bytes: this.#index.heldBytes,
       objects: this.#index.objects,
       capacityBytes: this.#options.capacityBytes,
-      evictedObjects: this.#evictedObjects,
+      evictedObjects: this.#room.evictedObjects,
+      quotaEvictedObjects: this.#room.quotaEvictedObjects,
       checksumFailures: this.#checksumFailures,
     }
   }
@@ -185,15 +204,11 @@ export class MemoryAdapter implements L2Adapter {
   }
 
   /** Evicts until what is held and begun fits. */
-  #makeRoom(): boolean {
-    const { capacityBytes } = this.#options
-    if (capacityBytes === 0) return true
-    if (this.#index.pendingBytes > capacityBytes) return false
-    while (this.#index.heldBytes + this.#index.pendingBytes > capacityBytes) {
-      const victim = this.#index.victim()
-      if (victim === NO_NODE) return false
+  #makeRoom(space: number): boolean {
+    for (let victim = this.#room.next(space); victim !== FITS; victim = this.#room.next(space)) {
+      if (victim === NO_ROOM) return false
       this.#drop(victim)
-      this.#evictedObjects += 1
+      this.#room.noteEvicted()
     }
     return true
   }

@@ -1,5 +1,6 @@
 import type { KeyWords } from '../key-words.ts'
-import { NO_NODE, type ObjectIndex } from '../object-index.ts'
+import type { ObjectIndex } from '../object-index.ts'
+import { FITS, NO_ROOM, ObjectRoom } from '../object-room.ts'
 import type { SpaceEntry, SpaceTable } from '../space-table.ts'
 import type { DirectoryIndex } from './directory-index.ts'
 import { errorCode } from './disk.ts'
@@ -22,14 +23,11 @@ export interface RemoverParts {
 export class ObjectRemover {
   readonly #parts: RemoverParts
   #last: Promise<unknown> = Promise.resolve()
-  #evictedObjects = 0
+  readonly room: ObjectRoom
 
   constructor(parts: RemoverParts) {
     this.#parts = parts
-  }
-
-  get evictedObjects(): number {
-    return this.#evictedObjects
+    this.room = new ObjectRoom(parts.index, parts.spaces, parts.capacityBytes)
   }
 
   /** Runs `operation` after everything that was handed in before it. */
@@ -44,17 +42,25 @@ export class ObjectRemover {
     await this.#last
   }
 
-  /** Evicts until what is held and begun fits. False when it cannot be. */
-  async makeRoom(): Promise<boolean> {
-    const { capacityBytes, index } = this.#parts
-    if (capacityBytes === 0) return true
-    if (index.pendingBytes > capacityBytes) return false
-    while (index.heldBytes + index.pendingBytes > capacityBytes) {
-      const victim = index.victim()
-      if (victim === NO_NODE || !(await this.#delete(victim))) return false
-      this.#evictedObjects += 1
+  /**
+   * Evicts until what is held and begun fits: of a space for which an object was begun, under its quota, and of all
+   * under the capacity. False when it cannot be.
+   */
+  async makeRoom(space?: number): Promise<boolean> {
+    for (let victim = this.room.next(space); victim !== FITS; victim = this.room.next(space)) {
+      if (victim === NO_ROOM || !(await this.#delete(victim))) return false
+      this.room.noteEvicted()
     }
     return true
+  }
+
+  /** Evicts what salts hold beyond their quotas. */
+  async trimQuotas(): Promise<void> {
+    for (let victim = this.room.nextOver(); victim !== FITS; victim = this.room.nextOver()) {
+      if (!(await this.#delete(victim))) return
+      this.room.noteEvicted()
+    }
+    await this.#parts.manifest.flush()
   }
 
   /** @returns how many were deleted. */
