@@ -6,6 +6,9 @@ import { CLASS_LIMIT, type SizeClasses } from './size-classes.ts'
 /** Returned instead of a slot when there is none. */
 export const NO_SLOT = -1
 
+/** 32-bit words of one row of the journal of spans. */
+export const SPAN_ROW = 2
+
 const SLOT_LIMIT = 2 ** 31 - 1
 const LIVE = 0x80000000 // state of a live slot: LIVE + its holds; of a free one: link to the next free one
 const HOLDS = 0x7fffffff
@@ -34,6 +37,7 @@ const LISTED = 3 // spans in the states below this one are in the list of their 
 export class Spans {
   readonly #classes: SizeClasses
   readonly #extents: Extents
+  readonly #journal: Uint32Array | null
   readonly #first = new Int32Array(CLASS_LIMIT * LISTED) // heads of lists, link form
   /** Free slots in laid spans, by class. */
   readonly freeSlots = new Float64Array(CLASS_LIMIT)
@@ -62,9 +66,24 @@ export class Spans {
   readonly #slotOwner = new PagedTable()
   readonly #slotState = new PagedTable()
 
-  constructor(classes: SizeClasses, extents: Extents) {
+  /** @param journal rows of SPAN_ROW, for `restore` in a later process; it limits the number of spans. */
+  constructor(classes: SizeClasses, extents: Extents, journal: Uint32Array | null = null) {
     this.#classes = classes
     this.#extents = extents
+    this.#journal = journal
+  }
+
+  /** Takes over the spans of the journal, with these slots live: ascending, with their owners. Others are parked. */
+  restore(slots: Uint32Array, owners: Uint32Array): void {
+    const journal = this.#journal!
+    let at = 0
+    while (this.#spanCount * SPAN_ROW < journal.length && journal[this.#spanCount * SPAN_ROW] !== 0) {
+      const span = this.#newSpan(journal[this.#spanCount * SPAN_ROW]! - 1)
+      const first = at
+      while (at < slots.length && slots[at]! < this.#slotCount) at += 1
+      this.#restoreSpan(span, slots.subarray(first, at), owners.subarray(first, at))
+    }
+    assert(at === slots.length, 'a slot in no span')
   }
 
   classOf(span: number): number {
@@ -107,11 +126,7 @@ export class Spans {
     const span = parked === NONE ? this.#newSpan(cls) : parked - 1
     if (span < 0) return false
     if (parked !== NONE) this.#unlink(span)
-    this.#extent.set(span, firstExtent)
-    this.#extents.lay(span, firstExtent, this.#classes.spanExtents[cls]!)
-    this.freeSlots[cls] = this.freeSlots[cls]! + this.#classes.spanSlots[cls]!
-    this.emptySpans[cls] = this.emptySpans[cls]! + 1
-    this.laidSpans[cls] = this.laidSpans[cls]! + 1
+    this.#lay(span, firstExtent)
     this.#link(span, EMPTY)
     return true
   }
@@ -133,6 +148,12 @@ export class Spans {
     if (link === NONE) return NO_SLOT
     const span = link - 1
     const slot = this.#unusedSlot(span)
+    this.#makeLive(span, slot, owner)
+    return slot
+  }
+
+  #makeLive(span: number, slot: number, owner: number): void {
+    const cls = this.#classOf.get(span)
     this.#slotOwner.set(slot, owner)
     this.#slotState.set(slot, LIVE)
     const live = this.#live.get(span) + 1
@@ -145,7 +166,6 @@ export class Spans {
     }
     const state = live === this.#classes.spanSlots[cls] ? FULL : PARTIAL
     if (state !== this.#state.get(span)) this.#relink(span, state)
-    return slot
   }
 
   /** Frees a live slot that nobody holds. */
@@ -282,20 +302,61 @@ export class Spans {
       this.#freed.set(span, this.#slotState.get(freed - 1))
       return freed - 1
     }
-    const index = this.#bump.get(span)
-    const slot = this.#base.get(span) + index
-    this.#bump.set(span, index + 1)
-    this.#slotSpan.ensure(slot + 1)
-    this.#slotOwner.ensure(slot + 1)
-    this.#slotState.ensure(slot + 1)
-    this.#slotSpan.set(slot, span)
+    const slot = this.#base.get(span) + this.#bump.get(span)
+    this.#bumpTo(span, slot + 1)
     return slot
+  }
+
+  /** Makes the slots of a span up to `end` exist. */
+  #bumpTo(span: number, end: number): void {
+    const start = this.#base.get(span) + this.#bump.get(span)
+    this.#bump.set(span, end - this.#base.get(span))
+    this.#slotSpan.ensure(end)
+    this.#slotOwner.ensure(end)
+    this.#slotState.ensure(end)
+    for (let slot = start; slot < end; slot += 1) this.#slotSpan.set(slot, span)
+  }
+
+  /** The extents of a parked or new span, without a live slot. */
+  #lay(span: number, firstExtent: number): void {
+    const cls = this.#classOf.get(span)
+    this.#extent.set(span, firstExtent)
+    if (this.#journal !== null) this.#journal[span * SPAN_ROW + 1] = firstExtent + 1
+    this.#extents.lay(span, firstExtent, this.#classes.spanExtents[cls]!)
+    this.freeSlots[cls] = this.freeSlots[cls]! + this.#classes.spanSlots[cls]!
+    this.emptySpans[cls] = this.emptySpans[cls]! + 1
+    this.laidSpans[cls] = this.laidSpans[cls]! + 1
+  }
+
+  #restoreSpan(span: number, slots: Uint32Array, owners: Uint32Array): void {
+    const place = this.#journal![span * SPAN_ROW + 1]! - 1
+    if (slots.length === 0) {
+      this.#journal![span * SPAN_ROW + 1] = 0
+      this.#link(span, PARKED)
+      return
+    }
+    this.#lay(span, place)
+    this.#link(span, EMPTY)
+    const end = slots.at(-1)! + 1
+    this.#bumpTo(span, end)
+    for (let slot = this.#base.get(span), at = 0; slot < end; slot += 1) {
+      if (slot !== slots[at]) {
+        this.#slotState.set(slot, this.#freed.get(span))
+        this.#freed.set(span, slot + 1)
+        continue
+      }
+      this.#makeLive(span, slot, owners[at]!)
+      at += 1
+    }
   }
 
   #newSpan(cls: number): number {
     const slots = this.#classes.spanSlots[cls]!
-    if (this.#slotCount + slots > SLOT_LIMIT) return -1
+    const journal = this.#journal
+    const isFull = journal !== null && (this.#spanCount + 1) * SPAN_ROW > journal.length
+    if (isFull || this.#slotCount + slots > SLOT_LIMIT) return -1
     const span = this.#spanCount
+    if (journal !== null) journal[span * SPAN_ROW] = cls + 1
     this.#spanCount += 1
     for (const column of this.#spanColumns) column.ensure(this.#spanCount)
     this.#classOf.set(span, cls)
@@ -306,6 +367,7 @@ export class Spans {
 
   #park(span: number): void {
     const cls = this.#classOf.get(span)
+    if (this.#journal !== null) this.#journal[span * SPAN_ROW + 1] = 0
     this.#extents.lift(this.#extent.get(span), this.#classes.spanExtents[cls]!)
     this.laidSpans[cls] = this.laidSpans[cls]! - 1
     this.#freed.set(span, NONE)

@@ -2,13 +2,26 @@ import { assert } from '../core/assert.ts'
 import { NO_SLOT, Spans } from './arena-spans.ts'
 import { ArenaVictims } from './arena-victims.ts'
 import { Extents, NO_SPAN } from './extents.ts'
-import { defaultExtentBytes, SizeClasses } from './size-classes.ts'
+import { type ArenaShape, arenaShape, SizeClasses } from './size-classes.ts'
 
 export { NO_SLOT } from './arena-spans.ts'
 export { CLASS_LIMIT, CLASS_TABLE_FULL, CLASS_TOO_LONG } from './size-classes.ts'
 
 /** Share of the arena that is kept free at most, so that windows can change hands. */
 const ROOM_RATIO_MAX = 0.02
+
+/**
+ * What is needed to find slots again after a crash: which lengths there are, and where each span lies.
+ *
+ *   classes  CLASS_LIMIT rows of 3: bytes of a slot (0 = no class), extents of a span, slots of a span
+ *   spans    rows of 2 by span number: class + 1 (0 = no more spans), first extent + 1 (0 = parked)
+ *
+ * Slot numbers follow from it: each span has the numbers behind those of the span before.
+ */
+export interface ArenaJournal {
+  readonly classes: Float64Array
+  readonly spans: Uint32Array
+}
 
 /** Told of each slot that moves: copy the bytes at `offsetOf(fromSlot)` to `offsetOf(toSlot)`, record the new slot. */
 export type MoveSlot = (owner: number, fromSlot: number, toSlot: number) => void
@@ -41,17 +54,27 @@ export class Arena {
   readonly #victims: ArenaVictims
   #moving = false
 
-  /** @param extentBytes 0 = chosen from the capacity. */
-  constructor({ capacityBytes, extentBytes }: { readonly capacityBytes: number; readonly extentBytes: number }) {
-    assert(Number.isSafeInteger(capacityBytes) && capacityBytes > 0, 'the capacity is a positive number of bytes')
-    assert(Number.isSafeInteger(extentBytes) && extentBytes >= 0, 'an extent is a whole number of bytes')
+  /** @param journal what must outlive this engine; absent = nothing. Not empty = an earlier engine's: see `restore`. */
+  constructor(options: ArenaShape, journal: ArenaJournal | null = null) {
+    const { capacityBytes, extentBytes, extentCount } = arenaShape(options)
     this.capacityBytes = capacityBytes
-    this.extentBytes = extentBytes === 0 ? defaultExtentBytes(capacityBytes) : Math.min(extentBytes, capacityBytes)
-    const extentCount = Math.floor(capacityBytes / this.extentBytes)
-    this.#classes = new SizeClasses(this.extentBytes, extentCount)
+    this.extentBytes = extentBytes
+    this.#classes = new SizeClasses(this.extentBytes, extentCount, journal?.classes ?? null)
     this.#extents = new Extents(extentCount)
-    this.#spans = new Spans(this.#classes, this.#extents)
+    this.#spans = new Spans(this.#classes, this.#extents, journal?.spans ?? null)
     this.#victims = new ArenaVictims(this.#classes, this.#extents, this.#spans)
+  }
+
+  /**
+   * Takes over the spans of an earlier engine, with these slots live and not held. They were checked: see
+   * recovery-survey.ts.
+   *
+   * @param slots ascending. @param owners as given to `allocate`, by slot of `slots`.
+   */
+  restore(slots: Uint32Array, owners: Uint32Array): void {
+    this.#classes.restore()
+    for (let cls = 0; cls < this.#classes.count; cls += 1) this.#extents.windowsOf(this.#classes.spanExtents[cls]!)
+    this.#spans.restore(slots, owners)
   }
 
   /** Bytes of live slots. */

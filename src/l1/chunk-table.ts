@@ -47,6 +47,11 @@ export const INTERNAL_MAX = 255
 const GHOST_ROOT = 1
 const FIRST_ID = 3
 
+/** 32-bit words of a table. */
+export function chunkTableWords(capacity: number): number {
+  return (capacity + FIRST_ID) * CHUNK_WORDS
+}
+
 /**
  * Every chunk that L1 knows, resident or remembered: records of 76 bytes in one typed array, found by
  * (space, hash) through chained buckets. Preallocated; the pages behind it are backed when first used, so a large
@@ -90,18 +95,39 @@ export class ChunkTable {
   #freeCount: number
   #ghostCount = 0
 
-  constructor(capacity: number, hashKey: readonly [number, number]) {
-    assert(capacity >= 1, 'an index without room')
+  /** @param words of `chunkTableWords(capacity)`; those of an earlier engine need `restore` before anything else. */
+  constructor(
+    capacity: number,
+    hashKey: readonly [number, number],
+    words: Uint32Array = new Uint32Array(chunkTableWords(capacity)),
+  ) {
+    assert(capacity >= 1 && words.length === chunkTableWords(capacity), 'an index of another size')
     this.capacity = capacity
-    this.words = new Uint32Array((capacity + FIRST_ID) * CHUNK_WORDS)
+    this.words = words
     const bits = Math.max(4, Math.ceil(Math.log2(capacity)))
     this.#buckets = new Uint32Array(2 ** bits)
     this.#shift = 32 - bits
     this.#keyLow = hashKey[0] | 1
     this.#keyHigh = hashKey[1] | 1
     this.#freeCount = capacity
+    this.words[NEWER] = NO_CHUNK
+    this.words[OLDER] = NO_CHUNK
     this.words[GHOST_ROOT * CHUNK_WORDS + NEWER] = GHOST_ROOT
     this.words[GHOST_ROOT * CHUNK_WORDS + OLDER] = GHOST_ROOT
+  }
+
+  /** Takes over records of an earlier engine: LIVE ones can be found again, DOOMED ones stay, all others are FREE. */
+  restore(): void {
+    const words = this.words
+    this.#fresh = this.capacity + FIRST_ID
+    while (this.#fresh > FIRST_ID && words[(this.#fresh - 1) * CHUNK_WORDS + META] === FREE) this.#fresh -= 1
+    this.#freeCount = this.capacity + FIRST_ID - this.#fresh
+    for (let id = this.#fresh - 1; id >= FIRST_ID; id -= 1) {
+      const record = id * CHUNK_WORDS
+      const state = words[record + META]! & STATE_MASK
+      if (state === LIVE) this.#hash(id, this.#bucketOf(words[record + META]! >>> SPACE_SHIFT, words, record))
+      else if (state !== DOOMED) this.free(id)
+    }
   }
 
   /** Records that are FREE. */
@@ -162,9 +188,7 @@ export class ChunkTable {
     const record = id * CHUNK_WORDS
     for (let word = 0; word < 8; word += 1) words[record + word] = hash[at + word]!
     words[record + META] = (space << SPACE_SHIFT) | LIVE
-    const bucket = this.#bucketOf(space, hash, at)
-    words[record + BUCKET_NEXT] = this.#buckets[bucket]!
-    this.#buckets[bucket] = id
+    this.#hash(id, this.#bucketOf(space, hash, at))
     words[record + PARENT] = NO_CHUNK
     words[record + HOLDS] = 0
     words[record + CHILDREN] = 0
@@ -283,6 +307,11 @@ export class ChunkTable {
     words[older * CHUNK_WORDS + NEWER] = newer
     words[newer * CHUNK_WORDS + OLDER] = older
     this.#ghostCount -= 1
+  }
+
+  #hash(id: number, bucket: number): void {
+    this.words[id * CHUNK_WORDS + BUCKET_NEXT] = this.#buckets[bucket]!
+    this.#buckets[bucket] = id
   }
 
   #bucketOf(space: number, hash: Uint32Array, at: number): number {

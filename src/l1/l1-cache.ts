@@ -7,9 +7,12 @@ import { CHUNK_WORDS, GHOST, NO_CHUNK, PARENT } from './chunk-table.ts'
 import { KeySpaces } from './key-spaces.ts'
 import type { L1Parts } from './l1-parts.ts'
 import { type L1Field, L1Recorder, type L1TenantField } from './l1-recorder.ts'
+import { heapTables } from './l1-tables.ts'
 import { EXPIRED_READ, EXPIRED_WRITE, INTERNAL, Leases, NO_SLOT, PIN, READ, WRITE } from './leases.ts'
 import type { L1Options } from './options.ts'
 import { ReadLeases } from './read-leases.ts'
+import { type Recovered, recover } from './recovery.ts'
+import type { Survey } from './recovery-survey.ts'
 import { Removal, type RemoveFilter } from './removal.ts'
 import { Reservations, type ReservePurpose } from './reservations.ts'
 import { type RemoveReason, Residency } from './residency.ts'
@@ -75,16 +78,11 @@ export class L1Cache {
     this.#onPressure = parts.onPressure
     this.#leasesExpired = parts.totals.column('leasesExpired')
     this.#recorder = new L1Recorder(parts, this.spaces.salts, options.capacityBytes, options.lifecycleSampleEvery)
-    this.#residency = new Residency(options, {
-      recorder: this.#recorder,
-      spaces: this.spaces,
-      tenants: parts.tenants,
-      totals: parts.totals,
-      hashKey: parts.hashKey ?? [0x85eb_ca6b, 0xc2b2_ae35],
-      move: parts.move,
-      onEvicted: parts.onEvicted,
-    })
-    this.#leases = new Leases(options.leaseCapacity, options.leaseEntryCapacity)
+    const tables = parts.tables ?? heapTables(options)
+    const hashKey = parts.hashKey ?? ([0x85eb_ca6b, 0xc2b2_ae35] as const)
+    const made = { recorder: this.#recorder, spaces: this.spaces, tables, hashKey }
+    this.#residency = new Residency(options, { ...parts, ...made })
+    this.#leases = new Leases(options.leaseCapacity, options.leaseEntryCapacity, tables.leases)
     const scratch = new Uint32Array(options.leaseEntryCapacity)
     const quarantined = parts.totals.column('quarantinedBytes')
     this.#reservations = new Reservations(this.#residency, this.#leases, scratch, parts.tenants, quarantined)
@@ -114,6 +112,13 @@ export class L1Cache {
   get indexBytes(): number {
     const { table, shards, policy } = this.#residency
     return table.bytes + shards.bytes + policy.bytes
+  }
+
+  /** Takes over what a survey found in the tables; their key spaces are open, in the order they had. Once, and first. */
+  recover(survey: Survey): Recovered {
+    this.#recorder.tick()
+    const parts = { residency: this.#residency, leases: this.#leases, reservations: this.#reservations }
+    return recover({ ...parts, readers: this.#readers, tenants: this.#tenants }, survey)
   }
 
   /** Chunks of the leading run of [from, to) whose every shard is readable. Touches nothing. */

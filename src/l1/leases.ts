@@ -1,5 +1,6 @@
 import { assert } from '../core/assert.ts'
 import { type LeaseId, NO_LEASE } from '../core/ids.ts'
+import { heapLeases, type LeaseColumns } from './l1-tables.ts'
 
 /** What a lease allows. */
 export const READ = 1
@@ -62,25 +63,70 @@ export class Leases {
   #freshEntry = 1
   #freeEntries: number
 
-  constructor(capacity: number, entryCapacity: number) {
+  /** @param columns zeroed; those of an earlier engine need `restore` before anything else. */
+  constructor(capacity: number, entryCapacity: number, columns: LeaseColumns = heapLeases(capacity, entryCapacity)) {
     assert(capacity >= 1 && capacity <= 2 ** 20, 'lease capacity out of range')
+    assert(columns.kind.length === capacity && columns.entryRef.length === entryCapacity + 1, 'columns of another size')
     this.capacity = capacity
-    this.kind = new Uint8Array(capacity)
-    this.rank = new Uint8Array(capacity)
-    this.space = new Uint32Array(capacity)
-    this.owner = new Float64Array(capacity)
-    this.first = new Uint32Array(capacity)
-    this.count = new Uint32Array(capacity)
-    this.expiryMs = new Float64Array(capacity).fill(Number.POSITIVE_INFINITY)
-    this.tag = new Float64Array(capacity)
-    this.#generation = new Uint32Array(capacity)
-    this.#head = new Uint32Array(capacity)
+    this.kind = columns.kind
+    this.rank = columns.rank
+    this.space = columns.space
+    this.owner = columns.owner
+    this.first = columns.first
+    this.count = columns.count
+    this.expiryMs = columns.expiryMs
+    this.tag = columns.tag
+    this.#generation = columns.generation
+    this.#head = columns.head
     this.#nextFree = new Int32Array(capacity)
     this.#unit = 2 ** Math.ceil(Math.log2(Math.max(2, capacity)))
     this.entryCapacity = entryCapacity
-    this.#entryRef = new Uint32Array(entryCapacity + 1)
-    this.#entryNext = new Uint32Array(entryCapacity + 1)
+    this.#entryRef = columns.entryRef
+    this.#entryNext = columns.entryNext
     this.#freeEntries = entryCapacity
+  }
+
+  /**
+   * Takes over leases of an earlier engine; all others end. Their ids stay, and no ended id comes back.
+   *
+   * @param kinds by slot: what the lease becomes, 0 = ended.
+   * @param keeps whether an entry still counts; one that does not becomes reference 0.
+   */
+  restore(kinds: Uint8Array, keeps: (kind: number, reference: number) => boolean): void {
+    this.#freshSlot = this.capacity
+    while (this.#freshSlot > 0 && this.#generation[this.#freshSlot - 1] === 0) this.#freshSlot -= 1
+    this.#openCount = 0
+    this.#freeSlot = NO_SLOT
+    const used = new Uint8Array(this.entryCapacity + 1)
+    this.#freshEntry = 1
+    for (let slot = this.#freshSlot - 1; slot >= 0; slot -= 1) {
+      this.kind[slot] = kinds[slot]!
+      this.expiryMs[slot] = Number.POSITIVE_INFINITY
+      if (kinds[slot] === NONE) {
+        this.count[slot] = 0
+        this.#nextFree[slot] = this.#freeSlot
+        this.#freeSlot = slot
+        continue
+      }
+      this.#openCount += 1
+      for (let entry = this.#head[slot]!, left = this.count[slot]!; left > 0; left -= 1) {
+        used[entry] = 1
+        this.#freshEntry = Math.max(this.#freshEntry, entry + 1)
+        if (!keeps(kinds[slot]!, this.#entryRef[entry]!)) this.#entryRef[entry] = 0
+        if (left === 1) this.#entryNext[entry] = NONE
+        entry = this.#entryNext[entry]!
+      }
+    }
+    this.#freeEntries = this.entryCapacity
+    this.#freeEntry = NONE
+    for (let entry = this.#freshEntry - 1; entry > 0; entry -= 1) {
+      if (used[entry] === 1) {
+        this.#freeEntries -= 1
+        continue
+      }
+      this.#entryNext[entry] = this.#freeEntry
+      this.#freeEntry = entry
+    }
   }
 
   /** Leases that are open or await their fence. */
@@ -114,7 +160,6 @@ export class Leases {
     this.#openCount += 1
     const generation = (this.#generation[slot]! + 1) >>> 0
     this.#generation[slot] = generation === LOST_ID ? 1 : generation
-    this.kind[slot] = kind
     this.space[slot] = space
     this.rank[slot] = rank
     this.first[slot] = first
@@ -123,6 +168,7 @@ export class Leases {
     this.tag[slot] = 0
     this.#head[slot] = NONE
     this.setExpiry(slot, expiryMs)
+    this.kind[slot] = kind // last: the row counts from here on
     return slot
   }
 

@@ -8,6 +8,7 @@ import {
   FIRST_SHARD,
   GENERATION,
   GENERATION_MASK,
+  HOLDS,
   INTERNAL_MAX,
   INTERNAL_ONE,
   LIVE,
@@ -149,6 +150,19 @@ export class ReadLeases {
   expire(slot: number): void {
     if (this.#leases.kind[slot] === READ && this.#leases.tag[slot]! > 0) this.#quarantine(slot)
     else this.close(slot)
+  }
+
+  /** Takes over an expired read lease of an earlier engine, whose chunks are LIVE and free, or DOOMED. */
+  restore(slot: number): void {
+    const { table, holds } = this.#residency
+    const count = this.#leases.entries(slot, this.#scratch)
+    for (let entry = 0; entry < count; entry += 1) {
+      const id = this.#scratch[entry]!
+      this.#keepSlots(id)
+      if (this.#residency.stateOf(id) === LIVE) holds.hold(id)
+      else table.words[id * CHUNK_WORDS + HOLDS] = table.words[id * CHUNK_WORDS + HOLDS]! + 1
+    }
+    this.#quarantine(slot)
   }
 
   /** Ends a read (expired or not), internal or pin lease. */

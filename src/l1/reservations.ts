@@ -30,7 +30,7 @@ import type { SlotList } from './slot-list.ts'
 
 /** What a reservation is for: bytes from a client, or bytes from L2. */
 export type ReservePurpose = 'store' | 'load'
-const FOR_STORE = 1
+export const FOR_STORE = 1
 const FOR_LOAD = 2
 
 /**
@@ -121,7 +121,6 @@ export class Reservations {
       if (lease === NO_LEASE_SLOT) {
         if (cls < 0 || !this.#leases.hasFreeSlot) break
         lease = this.#leases.open(WRITE, space, rank, from, owner, expiryMs)
-        this.#leases.tag[lease] = purpose === 'store' ? FOR_STORE : FOR_LOAD
       }
       const chunk = this.#grant(id, isGhost, parent, space, spec, rank, chain, index, cls, lease)
       if (chunk === NO_CHUNK) break
@@ -133,7 +132,10 @@ export class Reservations {
     if (index < to) {
       this.#recorder.addTenant(spec.tenant, purpose === 'store' ? this.#failureStore : this.#failureLoad, to - index)
     }
-    if (grants.count > 0) return this.#leases.idOf(lease)
+    if (grants.count > 0) {
+      this.#leases.tag[lease] = purpose === 'store' ? FOR_STORE : FOR_LOAD // last: nobody was told of it before
+      return this.#leases.idOf(lease)
+    }
     if (lease !== NO_LEASE_SLOT) this.#leases.close(lease)
     if (parent !== NO_CHUNK) residency.holds.touch(parent)
     return NO_LEASE
@@ -216,11 +218,25 @@ export class Reservations {
     const count = this.#leases.entries(slot, this.#scratch)
     for (let entry = 0; entry < count; entry += 1) {
       const shard = this.#scratch[entry]!
+      if (shard === NO_SHARD) continue
       this.#residency.arena.unhold(shards.words[shard * SHARD_WORDS + SLOT]!)
       this.#residency.freeShard(shard, spec)
+      this.#recorder.addTotal(this.#quarantined, -spec.shardBytes)
     }
-    this.#recorder.addTotal(this.#quarantined, -count * spec.shardBytes)
     this.#leases.close(slot)
+  }
+
+  /** Takes over an expired write lease of an earlier engine, whose shards are quarantined. */
+  restore(slot: number): void {
+    const spec = this.#residency.spaces.spec(this.#leases.space[slot] as SpaceId)
+    const count = this.#leases.entries(slot, this.#scratch)
+    for (let entry = 0; entry < count; entry += 1) {
+      const shard = this.#scratch[entry]!
+      if (shard === NO_SHARD) continue
+      this.#residency.arena.hold(this.#residency.shards.words[shard * SHARD_WORDS + SLOT]!)
+      this.#recorder.addUsage(spec, spec.shardBytes)
+      this.#recorder.addTotal(this.#quarantined, spec.shardBytes)
+    }
   }
 
   /**

@@ -27,6 +27,7 @@ import {
 import { HoldTree } from './holds.ts'
 import type { KeySpaces, OpenSpace } from './key-spaces.ts'
 import type { L1Field, L1Recorder, L1TenantField } from './l1-recorder.ts'
+import type { L1Tables } from './l1-tables.ts'
 import type { L1Options } from './options.ts'
 import { makePolicy } from './policies/make-policy.ts'
 import { SaltOrder } from './policies/salt-order.ts'
@@ -59,9 +60,10 @@ export interface ResidencyParts {
   readonly spaces: KeySpaces
   readonly tenants: CounterTable<L1TenantField>
   readonly totals: CounterTable<L1Field>
+  readonly tables: L1Tables
   readonly hashKey: readonly [number, number]
-  readonly move: ((fromOffset: number, toOffset: number, bytes: number) => void) | undefined
-  readonly onEvicted: ((id: number, generation: number) => void) | undefined
+  readonly move?: (fromOffset: number, toOffset: number, bytes: number) => void
+  readonly onEvicted?: (id: number, generation: number) => void
 }
 
 /**
@@ -84,9 +86,10 @@ export class Residency {
   readonly #move: (owner: number, fromSlot: number, toSlot: number) => void
 
   constructor(options: L1Options, parts: ResidencyParts) {
-    this.table = new ChunkTable(options.indexCapacityChunks, parts.hashKey)
-    this.shards = new ShardTable(options.indexCapacityShards)
-    this.arena = new Arena(options)
+    const { chunks, shards, arena } = parts.tables
+    this.table = new ChunkTable(options.indexCapacityChunks, parts.hashKey, chunks)
+    this.shards = new ShardTable(options.indexCapacityShards, shards)
+    this.arena = new Arena(options, arena)
     this.policy = new SaltOrder(makePolicy(options.policy, this.table), this.table, parts.spaces.saltRows)
     this.holds = new HoldTree(this.table, this.policy, (id) => this.#leave(id))
     this.spaces = parts.spaces
@@ -102,9 +105,10 @@ export class Residency {
       corrupt: parts.tenants.column(REMOVED_FIELDS.corrupt),
     }
     const copy = parts.move
+    // The bytes first: whoever reads the record, now or after a crash, finds them where it says.
     this.#move = (shard, fromSlot, toSlot) => {
-      this.shards.words[shard * SHARD_WORDS + SLOT] = toSlot
       copy?.(this.arena.offsetOf(fromSlot), this.arena.offsetOf(toSlot), this.arena.lengthOf(fromSlot))
+      this.shards.words[shard * SHARD_WORDS + SLOT] = toSlot
     }
   }
 
@@ -277,12 +281,13 @@ export class Residency {
     return spec.shardBytes
   }
 
-  /** A slot of the class for the shard, without eviction; false when there is none. */
+  /** A slot of the class for the shard, which is RESERVED from here on; false, without eviction, when there is none. */
   placeShard(shard: number, cls: number, spec: OpenSpace): boolean {
     const slot = this.arena.allocate(cls, shard)
     if (slot === NO_SLOT) return false
     this.arena.hold(slot)
     this.shards.words[shard * SHARD_WORDS + SLOT] = slot
+    this.shards.setState(shard, RESERVED)
     this.recorder.addUsage(spec, spec.shardBytes)
     return true
   }

@@ -21,6 +21,11 @@ export const RESERVED = 1
 export const READABLE = 2
 export const QUARANTINED = 3
 
+/** 32-bit words of a table. */
+export function shardTableWords(capacity: number): number {
+  return (capacity + 1) * SHARD_WORDS
+}
+
 /**
  * The stored objects of L1: one record of 24 bytes for each (chunk, rank) that has a slot of the arena.
  * The shards of a chunk are a singly linked list that starts in its chunk record.
@@ -38,10 +43,11 @@ export class ShardTable {
   #fresh = 1
   #freeCount: number
 
-  constructor(capacity: number) {
-    assert(capacity >= 1, 'a shard index without room')
+  /** @param words of `shardTableWords(capacity)`; those of an earlier engine need `restore` before anything else. */
+  constructor(capacity: number, words: Uint32Array = new Uint32Array(shardTableWords(capacity))) {
+    assert(capacity >= 1 && words.length === shardTableWords(capacity), 'a shard index of another size')
     this.capacity = capacity
-    this.words = new Uint32Array((capacity + 1) * SHARD_WORDS)
+    this.words = words
     this.#freeCount = capacity
   }
 
@@ -58,7 +64,10 @@ export class ShardTable {
     return this.words.byteLength
   }
 
-  /** A RESERVED record of a chunk, not yet in its list, with no slot; NO_SHARD when all are in use. */
+  /**
+   * A record for a chunk, not yet in its list: NO_SHARD when all are in use. It counts as in use and still says FREE:
+   * the caller sets its slot, and then its state. A record of another state always names its slot.
+   */
   allocate(chunk: number, rank: number, nowMs: number): number {
     const words = this.words
     let id = this.#freeHead
@@ -69,7 +78,7 @@ export class ShardTable {
     const record = id * SHARD_WORDS
     words[record + CHUNK] = chunk
     words[record + NEXT_SHARD] = NO_SHARD
-    words[record + RANK_STATE] = rank | (RESERVED << SHARD_STATE_SHIFT)
+    words[record + RANK_STATE] = rank
     words[record + ALLOCATED_MS] = nowMs
     words[record + CHECKSUM] = 0
     return id
@@ -81,6 +90,15 @@ export class ShardTable {
     this.words[record + NEXT_SHARD] = this.#freeHead
     this.#freeHead = id
     this.#freeCount += 1
+  }
+
+  /** Takes over records of an earlier engine: every record that is not FREE stays. */
+  restore(): void {
+    this.#fresh = this.capacity + 1
+    while (this.#fresh > 1 && this.stateOf(this.#fresh - 1) === SHARD_FREE) this.#fresh -= 1
+    this.#freeHead = NO_SHARD
+    this.#freeCount = this.capacity + 1 - this.#fresh
+    for (let id = this.#fresh - 1; id > 0; id -= 1) if (this.stateOf(id) === SHARD_FREE) this.free(id)
   }
 
   stateOf(id: number): number {

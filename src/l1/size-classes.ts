@@ -16,6 +16,23 @@ const PAGE_BYTES = 4096
 const EXTENT_BYTES_MIN = 1024 * 1024
 const EXTENT_BYTES_MAX = 32 * 1024 * 1024
 
+/** 64-bit words of one row of the journal of classes. */
+export const CLASS_ROW = 3
+
+export interface ArenaShape {
+  readonly capacityBytes: number
+  /** 0 = chosen from the capacity. */
+  readonly extentBytes: number
+}
+
+/** How an arena of these options is cut. */
+export function arenaShape({ capacityBytes, extentBytes }: ArenaShape): ArenaShape & { readonly extentCount: number } {
+  assert(Number.isSafeInteger(capacityBytes) && capacityBytes > 0, 'the capacity is a positive number of bytes')
+  assert(Number.isSafeInteger(extentBytes) && extentBytes >= 0, 'an extent is a whole number of bytes')
+  const bytes = extentBytes === 0 ? defaultExtentBytes(capacityBytes) : Math.min(extentBytes, capacityBytes)
+  return { capacityBytes, extentBytes: bytes, extentCount: Math.floor(capacityBytes / bytes) }
+}
+
 /** How a class cuts its spans: extents a span, and slots in them. */
 export interface SpanShape {
   readonly extents: number
@@ -81,10 +98,23 @@ export class SizeClasses {
   count = 0
   readonly #extentBytes: number
   readonly #extentCount: number
+  readonly #journal: Float64Array | null
 
-  constructor(extentBytes: number, extentCount: number) {
+  /** @param journal CLASS_LIMIT rows, for `restore` in a later process. */
+  constructor(extentBytes: number, extentCount: number, journal: Float64Array | null = null) {
     this.#extentBytes = extentBytes
     this.#extentCount = extentCount
+    this.#journal = journal
+  }
+
+  /** Takes over the classes of the journal. */
+  restore(): void {
+    const journal = this.#journal!
+    for (; this.count < CLASS_LIMIT && journal[this.count * CLASS_ROW] !== 0; this.count += 1) {
+      this.lengthBytes[this.count] = journal[this.count * CLASS_ROW]!
+      this.spanExtents[this.count] = journal[this.count * CLASS_ROW + 1]!
+      this.spanSlots[this.count] = journal[this.count * CLASS_ROW + 2]!
+    }
   }
 
   /** The class of this length, or CLASS_*. The same length gives the same class. */
@@ -100,6 +130,11 @@ export class SizeClasses {
     this.lengthBytes[this.count] = lengthBytes
     this.spanExtents[this.count] = shape.extents
     this.spanSlots[this.count] = shape.slots
+    if (this.#journal !== null) {
+      this.#journal[this.count * CLASS_ROW + 1] = shape.extents
+      this.#journal[this.count * CLASS_ROW + 2] = shape.slots
+      this.#journal[this.count * CLASS_ROW] = lengthBytes // last: the row counts from here on
+    }
     this.count += 1
     return this.count - 1
   }

@@ -1,0 +1,391 @@
+import { SPAN_ROW } from './arena-spans.ts'
+import { CHUNK_WORDS, DOOMED, LIVE, META, NO_CHUNK, PARENT, SPACE_SHIFT, STATE_MASK } from './chunk-table.ts'
+import type { L1Tables } from './l1-tables.ts'
+import { ALL_RANKS, EXPIRED_READ, EXPIRED_WRITE, READ, WRITE } from './leases.ts'
+import type { L1Options } from './options.ts'
+import { FOR_STORE } from './reservations.ts'
+import {
+  CHUNK,
+  NO_SHARD,
+  QUARANTINED,
+  RANK_MASK,
+  RANK_STATE,
+  READABLE,
+  RESERVED,
+  SHARD_FREE,
+  SHARD_STATE_SHIFT,
+  SHARD_WORDS,
+  SLOT,
+} from './shard-table.ts'
+import { arenaShape, CLASS_LIMIT, CLASS_ROW } from './size-classes.ts'
+
+/** What becomes of a chunk record. */
+export const GONE = 0
+export const KEPT = 1
+/** It cannot be found any more, and stays until those who copy from its slots are done. */
+export const HELD = 2
+
+const FIRST_ID = 3
+const UNKNOWN = 0
+const UNDER_WAY = 1
+const GOOD = 2
+const BAD = 3
+const HASH_WORDS = 8
+
+/** What the survey must know of a key space. */
+export interface SurveySpace {
+  readonly ranks: number
+  readonly shardBytes: number
+}
+
+/** What of an earlier engine's tables is taken over. Every array is by record number, of the table's length. */
+export interface Survey {
+  readonly chunks: Uint8Array
+  /** KEPT chunks, parents before children. */
+  readonly order: Uint32Array
+  /** SHARD_FREE, READABLE or QUARANTINED. */
+  readonly shards: Uint8Array
+  /** 0, EXPIRED_WRITE or EXPIRED_READ. */
+  readonly leases: Uint8Array
+  /** READABLE shards of LIVE chunks that are not taken over: without their parent. */
+  readonly droppedShards: number
+}
+
+/**
+ * Looks through the tables that an earlier engine left and says what may be taken over. It changes nothing, and trusts
+ * nothing that it reads: every number is checked before it is used.
+ *
+ *   slot of a shard   lies in a laid span, and in no other shard's
+ *   READABLE          kept when its chunk is LIVE, of a known space, of this slot length, and so is its parent's of the
+ *                     same rank, up to the root of the chain
+ *   RESERVED          in a lease whose writer may still write: quarantined; in none: its writer was never told: free
+ *   QUARANTINED       the same
+ *   read lease        kept while somebody copies from its slots; what it names stays, found or not
+ *
+ * @param isWriterLeft whether the holder of a write lease with this owner may still write.
+ * @returns why nothing may be taken over: the tables are not what the order of stores can leave behind.
+ */
+export function surveyTables(
+  tables: L1Tables,
+  options: L1Options,
+  spaces: readonly SurveySpace[],
+  isWriterLeft: (owner: number) => boolean,
+): Survey | string {
+  try {
+    return new Surveyor(tables, options, spaces, isWriterLeft).survey()
+  } catch (error) {
+    if (error instanceof Damage) return error.message
+    throw error
+  }
+}
+
+class Damage extends Error {}
+
+function demand(condition: boolean, damage: string): asserts condition {
+  if (!condition) throw new Damage(damage)
+}
+
+class Surveyor {
+  readonly #tables: L1Tables
+  readonly #spaces: readonly SurveySpace[]
+  readonly #isWriterLeft: (owner: number) => boolean
+  readonly #slots: SlotMap
+  readonly #chunkCount: number
+  readonly #chunks: Uint8Array
+  readonly #shards: Uint8Array
+  readonly #leases: Uint8Array
+  /** READABLE shards by chunk, as lists. */
+  readonly #firstShard: Uint32Array
+  readonly #nextShard: Uint32Array
+
+  constructor(
+    tables: L1Tables,
+    options: L1Options,
+    spaces: readonly SurveySpace[],
+    isWriterLeft: (owner: number) => boolean,
+  ) {
+    this.#tables = tables
+    this.#spaces = spaces
+    this.#isWriterLeft = isWriterLeft
+    this.#slots = new SlotMap(tables, options)
+    this.#chunkCount = tables.chunks.length / CHUNK_WORDS
+    this.#chunks = new Uint8Array(this.#chunkCount)
+    this.#shards = new Uint8Array(tables.shards.length / SHARD_WORDS)
+    this.#leases = new Uint8Array(tables.leases.kind.length)
+    this.#firstShard = new Uint32Array(this.#chunkCount)
+    this.#nextShard = new Uint32Array(this.#shards.length)
+  }
+
+  survey(): Survey {
+    this.#readShards()
+    const order = this.#orderChunks()
+    this.#checkHashes(order)
+    const droppedShards = this.#keepShards(order)
+    this.#readLeases()
+    const kept = order.filter((id) => this.#chunks[id] === KEPT)
+    return { chunks: this.#chunks, order: kept, shards: this.#shards, leases: this.#leases, droppedShards }
+  }
+
+  /** Claims the slot of every shard, and lists the READABLE ones by chunk. */
+  #readShards(): void {
+    const words = this.#tables.shards
+    for (let shard = 1; shard < this.#shards.length; shard += 1) {
+      const at = shard * SHARD_WORDS
+      const state = words[at + RANK_STATE]! >>> SHARD_STATE_SHIFT
+      if (state === SHARD_FREE) continue
+      demand(state <= QUARANTINED, 'a shard has no known state')
+      const lengthBytes = this.#slots.claim(words[at + SLOT]!)
+      const id = words[at + CHUNK]!
+      if (state !== READABLE || id < FIRST_ID || id >= this.#chunkCount) continue
+      const meta = this.#tables.chunks[id * CHUNK_WORDS + META]!
+      const space = this.#spaces[meta >>> SPACE_SHIFT]
+      const rank = words[at + RANK_STATE]! & RANK_MASK
+      const isOfChunk = (meta & STATE_MASK) === LIVE || (meta & STATE_MASK) === DOOMED
+      if (!isOfChunk || space === undefined || rank >= space.ranks || space.shardBytes !== lengthBytes) continue
+      demand(this.#shardOf(id, rank) === NO_SHARD, 'a rank of a chunk has two shards')
+      this.#nextShard[shard] = this.#firstShard[id]!
+      this.#firstShard[id] = shard
+    }
+  }
+
+  /** LIVE chunks with a READABLE shard and such a parent, up to the root: parents before children. */
+  #orderChunks(): Uint32Array {
+    const verdicts = new Uint8Array(this.#chunkCount)
+    const order = new Uint32Array(this.#chunkCount)
+    const path: number[] = []
+    let count = 0
+    for (let start = FIRST_ID; start < this.#chunkCount; start += 1) {
+      let id = start
+      while (verdicts[id] === UNKNOWN) {
+        if (!this.#hasBytes(id)) {
+          verdicts[id] = BAD
+          break
+        }
+        verdicts[id] = UNDER_WAY
+        path.push(id)
+        const parent = this.#tables.chunks[id * CHUNK_WORDS + PARENT]!
+        if (parent === NO_CHUNK) break
+        demand(parent >= FIRST_ID && parent < this.#chunkCount, 'a parent is no chunk')
+        demand(verdicts[parent] !== UNDER_WAY, 'a chunk is its own ancestor')
+        id = parent
+      }
+      while (path.length > 0) {
+        const above = path.pop()!
+        verdicts[above] = this.#fitsParent(above, verdicts) ? GOOD : BAD
+        if (verdicts[above] === GOOD) order[count++] = above
+      }
+    }
+    return order.slice(0, count)
+  }
+
+  #hasBytes(id: number): boolean {
+    const isLive = (this.#tables.chunks[id * CHUNK_WORDS + META]! & STATE_MASK) === LIVE
+    return isLive && this.#firstShard[id] !== NO_SHARD
+  }
+
+  #fitsParent(id: number, verdicts: Uint8Array): boolean {
+    const words = this.#tables.chunks
+    const parent = words[id * CHUNK_WORDS + PARENT]!
+    if (parent === NO_CHUNK) return true
+    const space = words[id * CHUNK_WORDS + META]! >>> SPACE_SHIFT
+    return verdicts[parent] === GOOD && words[parent * CHUNK_WORDS + META]! >>> SPACE_SHIFT === space
+  }
+
+  /** No two chunks with one name. */
+  #checkHashes(order: Uint32Array): void {
+    const words = this.#tables.chunks
+    const mask = 2 ** Math.max(4, Math.ceil(Math.log2(order.length + 1))) - 1
+    const buckets = new Uint32Array(mask + 1)
+    const next = new Uint32Array(this.#chunkCount)
+    for (const id of order) {
+      const record = id * CHUNK_WORDS
+      const bucket = (words[record + 1]! ^ words[record + 6]!) & mask
+      for (let other = buckets[bucket]!; other !== NO_CHUNK; other = next[other]!) {
+        demand(!this.#isSameName(record, other * CHUNK_WORDS), 'a chunk is there twice')
+      }
+      next[id] = buckets[bucket]!
+      buckets[bucket] = id
+    }
+  }
+
+  #isSameName(record: number, other: number): boolean {
+    const words = this.#tables.chunks
+    if (words[record + META]! >>> SPACE_SHIFT !== words[other + META]! >>> SPACE_SHIFT) return false
+    for (let word = 0; word < HASH_WORDS; word += 1) if (words[record + word] !== words[other + word]) return false
+    return true
+  }
+
+  /** Keeps the shards whose parent's shard of the same rank is kept, and the chunks that have one. @returns others. */
+  #keepShards(order: Uint32Array): number {
+    const { chunks, shards } = this.#tables
+    let dropped = 0
+    for (const id of order) {
+      const parent = chunks[id * CHUNK_WORDS + PARENT]!
+      for (let shard = this.#firstShard[id]!; shard !== NO_SHARD; shard = this.#nextShard[shard]!) {
+        const rank = shards[shard * SHARD_WORDS + RANK_STATE]! & RANK_MASK
+        const isUnderParent = parent === NO_CHUNK || this.#shards[this.#shardOf(parent, rank)] === READABLE
+        if (isUnderParent) this.#shards[shard] = READABLE
+        if (isUnderParent) this.#chunks[id] = KEPT
+      }
+    }
+    for (let id = FIRST_ID; id < this.#chunkCount; id += 1) {
+      if ((chunks[id * CHUNK_WORDS + META]! & STATE_MASK) !== LIVE) continue
+      for (let shard = this.#firstShard[id]!; shard !== NO_SHARD; shard = this.#nextShard[shard]!) {
+        if (this.#shards[shard] !== READABLE) dropped += 1
+      }
+    }
+    return dropped
+  }
+
+  #readLeases(): void {
+    const { leases } = this.#tables
+    const seen = new Uint8Array(leases.entryRef.length)
+    const writers = new Uint8Array(this.#shards.length)
+    for (let slot = 0; slot < leases.kind.length; slot += 1) {
+      const kind = leases.kind[slot]!
+      demand(kind <= EXPIRED_READ, 'a lease of no known kind')
+      const isRead = (kind === READ || kind === EXPIRED_READ) && leases.rank[slot] === ALL_RANKS
+      if (isRead && leases.tag[slot]! > 0) this.#keepReader(slot, this.#entriesOf(slot, seen))
+      if (kind === WRITE || kind === EXPIRED_WRITE) this.#keepWriter(slot, this.#entriesOf(slot, seen), writers)
+    }
+  }
+
+  #entriesOf(slot: number, seen: Uint8Array): number[] {
+    const { head, count, entryRef, entryNext } = this.#tables.leases
+    const entries: number[] = []
+    demand(count[slot]! < entryRef.length, 'a lease with more entries than there are')
+    for (let entry = head[slot]!, left = count[slot]!; left > 0; left -= 1) {
+      demand(entry > 0 && entry < entryRef.length && seen[entry] === 0, 'an entry of two leases, or of none')
+      seen[entry] = 1
+      entries.push(entryRef[entry]!)
+      entry = entryNext[entry]!
+    }
+    return entries
+  }
+
+  /** Whatever is copied from stays where it is. */
+  #keepReader(slot: number, chunks: readonly number[]): void {
+    const space = this.#tables.leases.space[slot]!
+    demand(space < this.#spaces.length, 'a read lease of no key space')
+    this.#leases[slot] = EXPIRED_READ
+    for (const id of chunks) {
+      demand(id < this.#chunkCount, 'a read lease on no chunk')
+      if (id < FIRST_ID || this.#firstShard[id] === NO_SHARD) continue
+      const isOfSpace = this.#tables.chunks[id * CHUNK_WORDS + META]! >>> SPACE_SHIFT === space
+      demand(isOfSpace, 'a read lease on a chunk of another key space')
+      if (this.#chunks[id] === GONE) this.#chunks[id] = HELD
+      for (let shard = this.#firstShard[id]!; shard !== NO_SHARD; shard = this.#nextShard[shard]!) {
+        this.#shards[shard] = READABLE
+      }
+    }
+  }
+
+  /** Once a shard of it is READABLE its commit was under way: the writer was done. */
+  #keepWriter(slot: number, shards: readonly number[], writers: Uint8Array): void {
+    const { leases, shards: words } = this.#tables
+    const space = this.#spaces[leases.space[slot]!]
+    let isWriting = leases.tag[slot] === FOR_STORE && this.#isWriterLeft(leases.owner[slot]!)
+    let open = 0
+    for (const shard of shards) {
+      if (shard === NO_SHARD) continue
+      demand(shard < this.#shards.length && writers[shard] === 0, 'a shard with two writers')
+      writers[shard] = 1
+      const state = words[shard * SHARD_WORDS + RANK_STATE]! >>> SHARD_STATE_SHIFT
+      if (state === READABLE) isWriting = false
+      if (state === RESERVED || state === QUARANTINED) open += 1
+    }
+    if (!isWriting || open === 0) return
+    demand(space !== undefined, 'a write lease of no key space')
+    this.#leases[slot] = EXPIRED_WRITE
+    for (const shard of shards) {
+      const state = words[shard * SHARD_WORDS + RANK_STATE]! >>> SHARD_STATE_SHIFT
+      if (state !== RESERVED && state !== QUARANTINED) continue
+      const lengthBytes = this.#slots.lengthOf(words[shard * SHARD_WORDS + SLOT]!)
+      demand(lengthBytes === space.shardBytes, 'a slot of another length than its writer was given')
+      this.#shards[shard] = QUARANTINED
+    }
+  }
+
+  #shardOf(id: number, rank: number): number {
+    let shard = this.#firstShard[id]!
+    while (shard !== NO_SHARD && (this.#tables.shards[shard * SHARD_WORDS + RANK_STATE]! & RANK_MASK) !== rank) {
+      shard = this.#nextShard[shard]!
+    }
+    return shard
+  }
+}
+
+/** Slots by number, and who claims them. */
+class SlotMap {
+  readonly #bases: number[] = []
+  readonly #lengths: number[] = []
+  readonly #claimed: (Uint8Array | null)[] = [] // by span; null = parked
+
+  constructor({ arena }: L1Tables, options: L1Options) {
+    demand(arena !== null, 'no journal of the arena')
+    const { classes, spans } = arena
+    const { extentBytes, extentCount } = arenaShape(options)
+    const taken = new Uint8Array(extentCount)
+    const classCount = checkedClasses(classes, extentBytes, extentCount)
+    let base = 0
+    for (let row = 0; row < spans.length && spans[row] !== 0; row += SPAN_ROW) {
+      const cls = spans[row]! - 1
+      demand(cls < classCount, 'a span of no class')
+      const extents = classes[cls * CLASS_ROW + 1]!
+      const first = spans[row + 1]! - 1
+      demand(first < 0 || (first % extents === 0 && first + extents <= extentCount), 'a span outside of the arena')
+      for (let extent = first; first >= 0 && extent < first + extents; extent += 1) {
+        demand(taken[extent] === 0, 'two spans in one place')
+        taken[extent] = 1
+      }
+      const slots = classes[cls * CLASS_ROW + 2]!
+      this.#bases.push(base)
+      this.#lengths.push(classes[cls * CLASS_ROW]!)
+      this.#claimed.push(first < 0 ? null : new Uint8Array(slots))
+      base += slots
+      demand(base < 2 ** 31, 'more slots than there are numbers')
+    }
+  }
+
+  /** @returns the bytes of a slot that nobody else claimed. */
+  claim(slot: number): number {
+    const span = this.#spanOf(slot)
+    const claimed = this.#claimed[span]
+    const index = slot - this.#bases[span]!
+    demand(claimed !== null && claimed !== undefined && index < claimed.length, 'a shard without a place')
+    demand(claimed[index] === 0, 'two shards in one place')
+    claimed[index] = 1
+    return this.#lengths[span]!
+  }
+
+  lengthOf(slot: number): number {
+    return this.#lengths[this.#spanOf(slot)]!
+  }
+
+  #spanOf(slot: number): number {
+    let low = 0
+    let high = this.#bases.length
+    while (high - low > 1) {
+      const middle = (low + high) >>> 1
+      if (this.#bases[middle]! <= slot) low = middle
+      else high = middle
+    }
+    return low
+  }
+}
+
+/** @returns how many classes there are. */
+function checkedClasses(classes: Float64Array, extentBytes: number, extentCount: number): number {
+  let count = 0
+  for (; count < CLASS_LIMIT && classes[count * CLASS_ROW] !== 0; count += 1) {
+    const [lengthBytes, extents, slots] = classes.subarray(count * CLASS_ROW, (count + 1) * CLASS_ROW)
+    const isLength = Number.isSafeInteger(lengthBytes) && lengthBytes! > 0
+    const isShape = Number.isInteger(extents) && extents! > 0 && extents! <= extentCount
+    demand(isLength && isShape, 'a size class that cannot be')
+    demand(slots === Math.floor((extents! * extentBytes) / lengthBytes!) && slots > 0, 'a size class with other slots')
+    for (let other = 0; other < count; other += 1) {
+      demand(classes[other * CLASS_ROW] !== lengthBytes, 'a size class is there twice')
+    }
+  }
+  return count
+}

@@ -1,0 +1,316 @@
+import { expect, it } from 'vitest'
+import { ManualClock } from '../../src/core/clock.ts'
+import { CounterTable } from '../../src/core/counters.ts'
+import { type LeaseId, NO_LEASE, type SpaceId } from '../../src/core/ids.ts'
+import { L1_FIELDS, L1_TENANT_FIELDS } from '../../src/events/counters.ts'
+import { L1Cache } from '../../src/l1/l1-cache.ts'
+import { mappedTableBytes, mapTables } from '../../src/l1/l1-tables.ts'
+import type { L1Options } from '../../src/l1/options.ts'
+import { surveyTables } from '../../src/l1/recovery-survey.ts'
+import { SlotList } from '../../src/l1/slot-list.ts'
+import { fusedTables, Killed, StoreFuse } from '../support/killed-tables.ts'
+import { chainOf, openSpace, SMALL_L1, TENANT_ROWS } from '../support/l1.ts'
+import { random } from '../support/random.ts'
+
+const TTL = 50
+const OWNERS = 4
+/** Owners below this one are workers, which live on when the engine dies. */
+const WORKERS = 3
+
+interface Shape {
+  readonly name: string
+  readonly options: Partial<L1Options>
+  readonly spaces: readonly { salt: string; ranks: number; shardBytes: number; tenant: number }[]
+}
+
+const SHAPES: readonly Shape[] = [
+  {
+    name: 'one rank',
+    options: { capacityBytes: 160, extentBytes: 32 },
+    spaces: [
+      { salt: 'a', ranks: 1, shardBytes: 4, tenant: 0 },
+      { salt: 'b', ranks: 1, shardBytes: 4, tenant: 1 },
+    ],
+  },
+  {
+    name: 'two ranks beside one, in three lengths that change places',
+    options: { capacityBytes: 240, extentBytes: 24, ghostCapacityChunks: 5 },
+    spaces: [
+      { salt: 'a', ranks: 2, shardBytes: 6, tenant: 0 },
+      { salt: 'b', ranks: 1, shardBytes: 4, tenant: 1 },
+      { salt: 'c', ranks: 1, shardBytes: 11, tenant: 2 },
+    ],
+  },
+  {
+    name: 'tables that are too small',
+    options: {
+      capacityBytes: 160,
+      extentBytes: 32,
+      indexCapacityChunks: 24,
+      indexCapacityShards: 20,
+      ghostCapacityChunks: 8,
+      leaseCapacity: 6,
+      leaseEntryCapacity: 20,
+    },
+    spaces: [
+      { salt: 'a', ranks: 2, shardBytes: 4, tenant: 0 },
+      { salt: 'b', ranks: 1, shardBytes: 4, tenant: 1 },
+    ],
+  },
+]
+
+interface Writer {
+  readonly owner: number
+  readonly lease: LeaseId
+  readonly places: readonly { offset: number; bytes: Uint8Array }[]
+}
+
+interface Reader {
+  readonly owner: number
+  readonly lease: LeaseId
+  readonly places: readonly { offset: number; bytes: Uint8Array }[]
+}
+
+/**
+ * An engine that is killed at any store to its tables, and workers that go on copying. The bytes of a chunk follow from
+ * its name, so what any lookup finds can be judged without a record of what was done.
+ */
+class Scene {
+  readonly clock = new ManualClock()
+  readonly fuse = new StoreFuse()
+  readonly arena: Uint8Array
+  readonly options: L1Options
+  readonly shape: Shape
+  readonly next: (limit: number) => number
+  readonly tables: ReturnType<typeof mapTables>
+  readonly startMs = this.clock.nowMs()
+  readonly grants = new SlotList()
+  cache!: L1Cache
+  spaces: SpaceId[] = []
+  writers: Writer[] = []
+  readers: Reader[] = []
+
+  constructor(shape: Shape, policy: L1Options['policy'], seed: number) {
+    this.shape = shape
+    this.options = { ...SMALL_L1, ...shape.options, policy }
+    this.arena = new Uint8Array(this.options.capacityBytes)
+    this.next = random(seed)
+    this.tables = mapTables(this.options, new Uint8Array(new ArrayBuffer(mappedTableBytes(this.options))))
+    this.open()
+  }
+
+  open(): void {
+    const { clock, startMs } = this
+    this.cache = new L1Cache(this.options, {
+      clock,
+      startMs,
+      events: { publish() {} },
+      tenants: new CounterTable(L1_TENANT_FIELDS, TENANT_ROWS),
+      totals: new CounterTable(L1_FIELDS, 1),
+      tables: fusedTables(this.tables, this.fuse),
+      hashKey: [this.next(1000), this.next(1000)],
+      move: (from, to, bytes) => {
+        this.fuse.burn() // the bytes count as a store, too
+        this.arena.copyWithin(to, from, from + bytes)
+      },
+    })
+    this.spaces = this.shape.spaces.map((spec) =>
+      openSpace(this.cache, { ...spec, model: `m${spec.ranks}-${spec.shardBytes}` }),
+    )
+  }
+
+  /** What is left of the engine is opened again; the workers below `WORKERS` have not noticed. */
+  restart(): void {
+    this.fuse.left = Number.POSITIVE_INFINITY
+    this.writers = this.writers.filter(({ owner }) => owner < WORKERS)
+    const survey = surveyTables(this.tables, this.options, this.shape.spaces, (owner) => owner < WORKERS)
+    if (typeof survey === 'string') throw new Error(survey)
+    this.open()
+    this.cache.recover(survey)
+  }
+
+  bytesOf(space: SpaceId, path: readonly number[], rank: number): Uint8Array {
+    const { shardBytes } = this.cache.spaces.spec(space)
+    const chain = chainOf(path)
+    const seed = chain.words[(path.length - 1) * 8]! ^ ((space + 1) * 7919) ^ ((rank + 1) * 104_729)
+    return Uint8Array.from({ length: shardBytes }, (_, at) => (Math.imul(seed, at + 3) >>> 11) & 255)
+  }
+
+  anyPath(): number[] {
+    return Array.from({ length: 1 + this.next(6) }, () => this.next(3))
+  }
+
+  anySpace(): SpaceId {
+    return this.spaces[this.next(this.spaces.length)]!
+  }
+
+  reserve(): void {
+    const space = this.anySpace()
+    const path = this.anyPath()
+    const rank = this.next(this.cache.spaces.spec(space).ranks)
+    const owner = this.next(OWNERS)
+    const during = owner < WORKERS ? 'store' : 'load'
+    const { grants } = this
+    const lease = this.cache.reserve(space, rank, chainOf(path), 0, path.length, owner, TTL, during, grants)
+    if (lease === NO_LEASE) return
+    const places = Array.from({ length: grants.count }, (_, row) => ({
+      offset: grants.offset[row]!,
+      bytes: this.bytesOf(space, path.slice(0, grants.chainIndex[row]! + 1), rank),
+    }))
+    this.writers.push({ owner, lease, places })
+  }
+
+  write({ places }: Writer): void {
+    for (const { offset, bytes } of places) this.arena.set(bytes, offset)
+  }
+
+  commit(): void {
+    const [writer] = this.writers.splice(this.next(Math.max(1, this.writers.length)), 1)
+    if (writer === undefined) return
+    this.write(writer)
+    this.cache.commit(writer.lease)
+  }
+
+  scribble(): void {
+    for (const { places } of this.writers) {
+      for (const { offset, bytes } of places) this.arena[offset + this.next(bytes.length)] = this.next(256)
+    }
+  }
+
+  lookup(): void {
+    const space = this.anySpace()
+    const path = this.anyPath()
+    const run = this.cache.residentRun(space, chainOf(path), 0, path.length)
+    if (run === 0) return
+    const owner = this.next(OWNERS)
+    const kind = owner >= WORKERS && this.next(2) === 0 ? 'internal' : 'read'
+    const lease = this.cache.lease(space, chainOf(path), 0, run, kind, owner, TTL)
+    if (lease === NO_LEASE) return
+    if (owner >= WORKERS) {
+      if (this.next(2) === 0) this.cache.release(lease)
+      return
+    }
+    const slots = new SlotList()
+    this.cache.beginCopy(lease)
+    this.cache.slots(lease, -1, 0, run, slots)
+    const places = Array.from({ length: slots.count }, (_, row) => ({
+      offset: slots.offset[row]!,
+      bytes: this.bytesOf(space, path.slice(0, slots.chainIndex[row]! + 1), slots.rank[row]!),
+    }))
+    if (places.length > 0) this.readers.push({ owner, lease, places })
+  }
+
+  endRead(): void {
+    const [reader] = this.readers.splice(this.next(Math.max(1, this.readers.length)), 1)
+    if (reader === undefined) return
+    this.checkReader(reader)
+    this.cache.endCopy(reader.lease)
+    this.cache.release(reader.lease)
+  }
+
+  /** A worker says that it copies nothing any more. */
+  endWorker(): void {
+    const owner = this.next(WORKERS)
+    this.writers = this.writers.filter((writer) => writer.owner !== owner)
+    this.readers = this.readers.filter((reader) => reader.owner !== owner)
+    this.cache.releaseOwner(owner)
+  }
+
+  step(): void {
+    const steps = [
+      () => this.reserve(),
+      () => this.reserve(),
+      () => this.reserve(),
+      () => this.commit(),
+      () => this.commit(),
+      () => this.commit(),
+      () => this.lookup(),
+      () => this.lookup(),
+      () => this.endRead(),
+      () => this.clock.advance(this.next(TTL / 4)),
+      () => void this.cache.sweepLeases(),
+      () => void this.cache.evictTo(this.next(Math.ceil(this.cache.usageBytes) + 1), 1 + this.next(3)),
+      () => {
+        if (this.next(4) === 0) this.endWorker()
+      },
+      () => {
+        const path = this.anyPath()
+        if (this.next(4) !== 0) return
+        this.cache.remove({ space: this.anySpace(), chain: chainOf(path), from: 0, to: path.length }, 'delete')
+      },
+    ]
+    steps[this.next(steps.length)]!()
+  }
+
+  /** Every name that can be found has its own bytes; readers still see theirs. */
+  check(): void {
+    this.scribble()
+    for (const [space, path] of this.names()) {
+      const chain = chainOf(path)
+      const slots = new SlotList()
+      const lease = this.cache.lease(space, chain, path.length - 1, path.length, 'internal', 0, TTL)
+      if (lease === NO_LEASE) continue
+      this.cache.slots(lease, -1, path.length - 1, path.length, slots)
+      for (let row = 0; row < slots.count; row += 1) {
+        const offset = slots.offset[row]!
+        const found = this.arena.subarray(offset, offset + slots.length[row]!)
+        expect(found, `${path} of space ${space}`).toEqual(this.bytesOf(space, path, slots.rank[row]!))
+      }
+      this.cache.release(lease)
+    }
+    for (const reader of this.readers) this.checkReader(reader)
+  }
+
+  resident(): Set<string> {
+    const found = new Set<string>()
+    for (const [space, path] of this.names()) found.add(`${space}:${path}`)
+    return found
+  }
+
+  checkReader({ places }: Reader): void {
+    for (const { offset, bytes } of places) {
+      expect(this.arena.subarray(offset, offset + bytes.length), 'what a reader copies').toEqual(bytes)
+    }
+  }
+
+  /** Every path that can be found, with its key space. */
+  *names(): Generator<[SpaceId, number[]]> {
+    for (const space of this.spaces) {
+      const paths: number[][] = [[]]
+      for (let at = 0; at < paths.length; at += 1) {
+        for (let name = 0; name < 3; name += 1) {
+          const path = [...paths[at]!, name]
+          if (this.cache.residentRun(space, chainOf(path), at === 0 ? 0 : path.length - 1, path.length) === 0) continue
+          paths.push(path)
+          yield [space, path]
+        }
+      }
+    }
+  }
+}
+
+const POLICIES = ['lru', 's3-fifo', 'arc'] as const
+const CASES = SHAPES.flatMap((shape) => POLICIES.flatMap((policy) => [1, 2].map((seed) => ({ shape, policy, seed }))))
+
+it.each(CASES)(
+  'loses no acknowledged chunk and serves no wrong byte, killed at any store: $shape.name, $policy, seed $seed',
+  ({ shape, policy, seed }) => {
+    const scene = new Scene(shape, policy, seed)
+    let kills = 0
+    for (let round = 0; round < 60; round += 1) {
+      const steps = 5 + scene.next(60)
+      for (let step = 0; step < steps; step += 1) scene.step()
+      scene.fuse.left = scene.next(120)
+      try {
+        for (;;) scene.step()
+      } catch (error) {
+        if (!(error instanceof Killed)) throw error
+        kills += 1
+      }
+      scene.restart()
+      scene.cache.verify()
+      scene.check()
+    }
+    expect(kills).toBe(60)
+  },
+)
