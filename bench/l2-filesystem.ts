@@ -3,9 +3,10 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { IoPool } from '../src/app/io-pool.ts'
+import { sizeThreadPool } from '../src/app/thread-pool.ts'
 import { HASH_BYTES } from '../src/core/hash-chain.ts'
 import { type KeyBatch, type KeySpace, type L2Adapter, OUTCOME_OK } from '../src/l2/adapter.ts'
-import { FILESYSTEM_DEFAULT, type FilesystemAdapterOptions } from '../src/l2/options.ts'
+import { ADAPTER_LIMITS_DEFAULT, FILESYSTEM_DEFAULT, type FilesystemAdapterOptions } from '../src/l2/options.ts'
 import { openSegment } from '../src/native/shared-memory.ts'
 import { LoopDelay } from './support/loop-delay.ts'
 import { median } from './support/pairs.ts'
@@ -184,6 +185,8 @@ function rowsOf(durability: Durability, rounds: readonly Round[]) {
 }
 
 async function main(): Promise<void> {
+  // The size that an engine with this one adapter has.
+  sizeThreadPool([{ name: 'bench', backend: { ...FILESYSTEM_DEFAULT, directory: '' }, limits: ADAPTER_LIMITS_DEFAULT }])
   const pairs = Number(wordAfter('--pairs') ?? 5)
   const directory = mkdtempSync(join(wordAfter('--dir') ?? tmpdir(), 'kvtier-bench-'))
   const segment = await openSegment({ name: `kvtier-bench-${process.pid}`, bytes: OBJECTS * SHARD_BYTES })

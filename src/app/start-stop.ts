@@ -8,6 +8,7 @@ import { PromptHasher } from '../engine/prompt-hasher.ts'
 import type { StatusFacts } from '../engine/status.ts'
 import { DEVICE_PROFILES } from '../l0/device-profiles.ts'
 import { SimulatedDevice } from '../l0/simulated-device.ts'
+import type { AdapterOptions } from '../l2/options.ts'
 import { MetricCells } from '../metrics/cells.ts'
 import { capability } from '../native/capability.ts'
 import { openSegment, privateSegment, type SharedSegment } from '../native/shared-memory.ts'
@@ -19,8 +20,10 @@ import { composeEngine, type EngineRuntime } from './compose.ts'
 import { type Addresses, DataDirectory, segmentName } from './data-dir.ts'
 import { HashThread } from './hash-thread.ts'
 import { IoPool } from './io-pool.ts'
+import { openStorage } from './open-storage.ts'
 import { readPushFiles } from './push-files.ts'
 import { ServiceLink } from './service-link.ts'
+import { sizeThreadPool } from './thread-pool.ts'
 
 /** Time for stores under way to reach L2 at a stop, and for HTTP answers under way. */
 const STOP_STORES_MS = 5_000
@@ -88,6 +91,7 @@ export async function startEngine(parts: StartParts): Promise<RunningEngine> {
 async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine> {
   const { config, logger, version, onFatal } = parts
   const { general } = config
+  sizeThreadPool(config.l2.adapters)
   const clock = new SystemClock()
   const dataDir = DataDirectory.take(general.dataDir)
   cleanup.add(() => dataDir.release())
@@ -114,10 +118,10 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   })
   cleanup.add(() => runtime.stop())
   cleanup.add(() => runtime.engine.adapters.close())
-  for (const { name, backend, limits } of config.l2.adapters) {
-    await runtime.engine.adapters.add(name, pool.adapter(backend), limits)
-  }
-  const simulated = simulatedParts(segment)
+  const { adapters } = runtime.engine
+  const storage = await openStorage({ config, directory: dataDir.path, pool, adapters, clock, logger })
+  cleanup.add(() => storage.close())
+  const simulated = simulatedParts(segment, config.l2.adapters)
   const facts = { version, segmentName: segment.name === '' ? null : segment.name, simulated }
   const { service, mp } = await serversOf(parts, { runtime, hashing, clock, segment, facts })
   const link = new ServiceLink(
@@ -133,7 +137,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
       prometheus: config.prometheus,
       push,
     },
-    service,
+    { engine: service, storage: storage.service },
     (error) => logger.error({ err: error }, 'a bug while answering a request'),
     onFatal,
   )
@@ -216,8 +220,11 @@ function openDevice(config: ServeConfig, segment: SharedSegment, clock: SystemCl
   return device
 }
 
-function simulatedParts(segment: SharedSegment): string[] {
+function simulatedParts(segment: SharedSegment, adapters: readonly AdapterOptions[]): string[] {
   const parts = ['L0: a simulated GPU; transfer times are those of its profile, not of this machine']
   if (segment.kind === 'private') parts.push('L1: private memory; no other process can map it')
+  for (const { name, backend } of adapters) {
+    if (backend.type === 'fault') parts.push(`L2 ${name}: a fault injector around ${backend.inner.type}`)
+  }
   return parts
 }
