@@ -18,6 +18,10 @@ export function adapterFactories(clock: Clock): AdapterFactories {
       const { RedisAdapter } = await import('../l2/adapters/redis/redis-adapter.ts')
       return new RedisAdapter(options, { clock, random })
     },
+    s3: async (options) => {
+      const { S3Adapter } = await import('../l2/adapters/s3.ts')
+      return new S3Adapter(options, { clock, random })
+    },
     fault: async (options) => {
       const inner = await makeAdapter(factories, options.inner)
       return new FaultAdapter(inner, { clock, nextFault: seededFaults(options) })

@@ -1,5 +1,6 @@
 import type { FaultAdapterOptions } from './adapters/fault/options.ts'
 import type { RedisAdapterOptions } from './adapters/redis/options.ts'
+import type { S3AdapterOptions } from './adapters/s3/options.ts'
 
 /** What the engine wants of one L2 adapter, whatever its type. Units in the names. */
 export interface AdapterLimits {
@@ -47,7 +48,12 @@ export interface FilesystemAdapterOptions {
   readonly quarantineFiles: number
 }
 
-export type BackendOptions = MemoryAdapterOptions | FilesystemAdapterOptions | RedisAdapterOptions | FaultAdapterOptions
+export type BackendOptions =
+  | MemoryAdapterOptions
+  | FilesystemAdapterOptions
+  | RedisAdapterOptions
+  | S3AdapterOptions
+  | FaultAdapterOptions
 
 /** Bytes that a backend may hold, 0 = no limit of its own. */
 export function capacityOf(backend: BackendOptions): number {

@@ -7,12 +7,14 @@ import { faultSyntax } from './fault-fields.ts'
 import { filesystemSyntax } from './filesystem-fields.ts'
 import { memorySyntax } from './memory-fields.ts'
 import { redisSyntax } from './redis-fields.ts'
+import { s3Syntax } from './s3-fields.ts'
 
 /** Every type of backend, in the order the docs show them. */
 const SYNTAXES = {
   filesystem: filesystemSyntax,
   memory: memorySyntax,
   redis: redisSyntax,
+  s3: s3Syntax,
   fault: faultSyntax,
 } satisfies { readonly [Type in BackendOptions['type']]: unknown }
 

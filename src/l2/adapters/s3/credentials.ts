@@ -3,22 +3,17 @@ import { CacheError } from '../../../core/errors.ts'
 import type { S3AdapterOptions } from './options.ts'
 import type { Credentials } from './sigv4.ts'
 
-/** Environment variables, as in `process.env`. */
-export type Environment = Readonly<Record<string, string | undefined>>
-
 /**
- * Where the keys come from: the adapter's own options; else a file in the form of `~/.aws/credentials`; else the
- * environment variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN. A file is read again when the
- * server refuses what it said: whatever rotates the keys only has to write it anew.
+ * Where the keys come from: the adapter's own options, which config fills in from the environment, or a file in the
+ * form of `~/.aws/credentials`. A file is read again when the server refuses what it said: whatever rotates the keys
+ * only has to write it anew.
  */
 export class CredentialSource {
   readonly #options: S3AdapterOptions
-  readonly #environment: Environment
   #current: Credentials | undefined
 
-  constructor(options: S3AdapterOptions, environment: Environment) {
+  constructor(options: S3AdapterOptions) {
     this.#options = options
-    this.#environment = environment
   }
 
   /** @throws CacheError CONFIG_INVALID when there are none. */
@@ -37,17 +32,8 @@ export class CredentialSource {
 
   #read(): Credentials {
     const { accessKey, secretKey, sessionToken, credentialsFile, profile } = this.#options
-    if (accessKey !== '') return checked({ accessKey, secretKey, sessionToken }, 'access-key', 'write secret-key, too')
     if (credentialsFile !== '') return readCredentialsFile(credentialsFile, profile)
-    const environment = this.#environment
-    const found = {
-      accessKey: environment.AWS_ACCESS_KEY_ID ?? '',
-      secretKey: environment.AWS_SECRET_ACCESS_KEY ?? '',
-      sessionToken: environment.AWS_SESSION_TOKEN ?? '',
-    }
-    const fix =
-      'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write credentials-file, or access-key and secret-key'
-    return checked(found, 'access-key', fix)
+    return checked({ accessKey, secretKey, sessionToken }, 'access-key', 'write access-key and secret-key')
   }
 }
 

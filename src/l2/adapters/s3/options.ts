@@ -11,11 +11,14 @@ export interface S3AdapterOptions {
   readonly prefix: string
   /** Where the bucket's name stands: in the path, or before the host name. */
   readonly addressing: 'path' | 'virtual-host'
-  /** '' = from the file or the environment. */
+  /** '' = from the file. */
   readonly accessKey: string
   readonly secretKey: string
+  /** Environment variable that the secret key came from; '' = none. */
+  readonly secretKeyEnv: string
   /** Of temporary credentials. */
   readonly sessionToken: string
+  readonly sessionTokenEnv: string
   /** In the form of `~/.aws/credentials`. '' = none. */
   readonly credentialsFile: string
   /** Section of that file. */
@@ -45,7 +48,9 @@ export const S3_DEFAULT: Omit<S3AdapterOptions, 'bucket'> = {
   addressing: 'path',
   accessKey: '',
   secretKey: '',
+  secretKeyEnv: '',
   sessionToken: '',
+  sessionTokenEnv: '',
   credentialsFile: '',
   profile: 'default',
   caFile: '',

@@ -3,7 +3,7 @@ import type { LookupFunction } from 'node:net'
 import { Pool } from 'undici'
 import type { Clock } from '../../../core/clock.ts'
 import { CacheError } from '../../../core/errors.ts'
-import { CredentialSource, type Environment } from './credentials.ts'
+import { CredentialSource } from './credentials.ts'
 import { type Answer, exchange } from './exchange.ts'
 import type { S3AdapterOptions } from './options.ts'
 import type { BodySink } from './record-sink.ts'
@@ -15,7 +15,6 @@ export interface S3Parts {
   readonly clock: Clock
   /** 0..1 */
   readonly random: () => number
-  readonly environment: Environment
   /** Resolves host names; the machine's resolver when absent. */
   readonly lookup?: LookupFunction
 }
@@ -65,7 +64,7 @@ export class S3Client {
     this.#options = options
     this.#parts = parts
     this.#signer = new RequestSigner(options.region)
-    this.#credentials = new CredentialSource(options, parts.environment)
+    this.#credentials = new CredentialSource(options)
     this.#base = baseOf(options)
     const isPlain = this.#base.protocol === 'http:'
     this.#isSigned = options.payload === 'signed' || (options.payload === 'auto' && isPlain)
