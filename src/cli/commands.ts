@@ -5,7 +5,7 @@ import { replayOptions } from './replay-options.ts'
 import { serveOptions } from './serve-options.ts'
 
 /** What `kvtier print` can print. */
-export const PRINT_TOPICS = ['metrics', 'options', 'errors', 'events', 'docs'] as const
+export const PRINT_TOPICS = ['metrics', 'options', 'errors', 'events', 'docs', 'dashboard', 'rules'] as const
 
 /** Every command. Help, completion and parsing read this; each command's code is loaded only when it runs. */
 export const COMMANDS: readonly CommandSpec[] = [
@@ -66,16 +66,24 @@ export const COMMANDS: readonly CommandSpec[] = [
   },
   {
     name: 'print',
-    summary: 'Print a list: metrics, options, errors or events; or the tables of the README.',
+    summary: 'Print a list, the tables of the README, the Grafana dashboard or the Prometheus rules.',
     positionals: [{ name: 'TOPIC', help: 'What to print.', choices: PRINT_TOPICS }],
     options: [
-      { name: 'write', help: 'With docs: bring the tables between the markers of the README up to date.' },
-      { name: 'file', value: 'FILE', help: 'With docs: the file to look at.', default: 'README.md' },
+      {
+        name: 'write',
+        help: 'With docs: bring the tables of the README up to date. With dashboard or rules: write the file.',
+      },
+      {
+        name: 'file',
+        value: 'FILE',
+        help: 'The file to write. Default: README.md for docs, a file under config/ otherwise.',
+      },
     ],
     examples: [
       ['kvtier print metrics', 'Every metric with its meaning'],
       ['kvtier print options --json', 'Every option with flag, variable, file key and default'],
       ['kvtier print docs --write', 'After a change of a catalogue'],
+      ['kvtier print dashboard > kvtier.json', 'A dashboard to import into Grafana'],
     ],
     load: () => import('./print.ts'),
   },

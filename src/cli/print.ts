@@ -9,12 +9,38 @@ import { textTable } from './table.ts'
 /** `kvtier print TOPIC`. */
 export async function run(call: CommandCall): Promise<ExitCode> {
   const topic = call.positionals[0]!
-  if (!isListTopic(topic)) return await printDocs(call)
+  if (topic === 'docs') return await printDocs(call)
+  if (isFileTopic(topic)) return await printFile(call, topic)
+  if (!isListTopic(topic)) throw usageError(`there is no topic ${topic}`, 'TOPIC')
   if (call.options.write === true || call.options.file !== undefined) {
-    throw usageError('--write and --file go with print docs only', '--write')
+    throw usageError('--write and --file go with print docs, dashboard and rules only', '--write')
   }
   const list = await LISTS[topic]()
   answer(call, { [topic]: list.json }, () => terminalTable(list))
+  return 0
+}
+
+/** Files that are wholly generated, and where a checkout keeps them. */
+const FILE_TOPICS = { dashboard: 'config/grafana/kvtier.json', rules: 'config/prometheus/rules.yaml' } as const
+
+type FileTopic = keyof typeof FILE_TOPICS
+
+function isFileTopic(topic: string): topic is FileTopic {
+  return Object.hasOwn(FILE_TOPICS, topic)
+}
+
+/** With --write into its file, otherwise on stdout. */
+async function printFile(call: CommandCall, topic: FileTopic): Promise<ExitCode> {
+  const { dashboardText, rulesText } = await import('../fleet/texts.ts')
+  const text = topic === 'dashboard' ? dashboardText() : rulesText()
+  if (call.options.write !== true) {
+    if (call.options.file !== undefined) throw usageError('--file goes with --write', '--file')
+    answer(call, { [topic]: text }, () => text.trimEnd())
+    return 0
+  }
+  const file = String(call.options.file ?? FILE_TOPICS[topic])
+  writeFileSync(file, text)
+  answer(call, { file }, () => `${file}: written`)
   return 0
 }
 

@@ -17,6 +17,7 @@ export const RANKS: Readonly<Record<string, number>> = {
   transfer: 3,
   engine: 4,
   client: 4,
+  fleet: 5,
   replay: 5,
   server: 5,
   config: 5,
@@ -42,7 +43,7 @@ export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   redis: ['l2/adapters/redis'],
   typebox: ['server/http', 'config'],
   undici: ['l2/adapters', 'server/push'],
-  yaml: ['config'],
+  yaml: ['config', 'fleet'],
   zeromq: ['client', 'server/mp'],
 }
 
