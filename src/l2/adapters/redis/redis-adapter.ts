@@ -136,16 +136,25 @@ export class RedisAdapter implements L2Adapter {
   load(batch: KeyBatch, targets: readonly Uint8Array[], outcomes: Uint8Array, signal: AbortSignal): Promise<number> {
     return this.#run(signal, async () => {
       const work = this.#workOf(batch, targets, outcomes)
-      const commands = targets.map((target, key) => {
-        const header = Buffer.allocUnsafe(HEADER_BYTES)
-        return getObject(work.keys[key]!, header, target, (reply) => {
-          work.outcomes[key] = this.#judge(work, key, header, target, reply)
-        })
-      })
-      await this.#servers.run('objects', commands, signal)
-      await this.#quarantine(work, signal)
+      const commands = await this.#read(work, 0, targets, signal)
       this.#pool.index.refresh(work.space.id, work.hashes, work.parents, batch.count)
       this.#scanWhenDue()
+      refuseWhenAllFailed(commands)
+      return work.bytes
+    })
+  }
+
+  /** As `load`, into memory of our own: as many objects at a time as one connection has in flight. */
+  scrub(batch: KeyBatch, outcomes: Uint8Array, signal: AbortSignal): Promise<number> {
+    return this.#run(signal, async () => {
+      const work = this.#workOf(batch, [], outcomes)
+      const { shardBytes } = batch.space
+      const step = Math.min(batch.count, Math.max(1, Math.floor(this.#options.pipelineBytes / shardBytes)))
+      const targets = Array.from({ length: step }, () => new Uint8Array(shardBytes))
+      const commands: RedisCommand[] = []
+      for (let from = 0; from < batch.count && !signal.aborted; from += step) {
+        commands.push(...(await this.#read(work, from, targets.slice(0, batch.count - from), signal)))
+      }
       refuseWhenAllFailed(commands)
       return work.bytes
     })
@@ -333,6 +342,19 @@ export class RedisAdapter implements L2Adapter {
     write.end(outcome)
   }
 
+  /** Reads objects from key `from` on into targets, verifies them, and puts corrupt ones aside. */
+  async #read(work: Work, from: number, targets: readonly Uint8Array[], signal: AbortSignal): Promise<RedisCommand[]> {
+    const commands = targets.map((target, at) => {
+      const header = Buffer.allocUnsafe(HEADER_BYTES)
+      return getObject(work.keys[from + at]!, header, target, (reply) => {
+        work.outcomes[from + at] = this.#judge(work, from + at, header, target, reply)
+      })
+    })
+    await this.#servers.run('objects', commands, signal)
+    await this.#quarantine(work, from, targets.length, signal)
+    return commands
+  }
+
   /** The outcome of a GET, verified. */
   #judge(work: Work, key: number, header: Buffer, target: Uint8Array, reply: Reply): number {
     const { batch, space, hashes, parents, format } = work
@@ -352,9 +374,9 @@ export class RedisAdapter implements L2Adapter {
   }
 
   /** Puts corrupt records where nobody asks for them, for a while, or deletes them. */
-  async #quarantine({ batch, space, hashes, keys, outcomes }: Work, signal: AbortSignal): Promise<void> {
+  async #quarantine({ space, hashes, keys, outcomes }: Work, from: number, count: number, signal: AbortSignal) {
     const commands: RedisCommand[] = []
-    for (let at = 0; at < batch.count; at += 1) {
+    for (let at = from; at < from + count; at += 1) {
       if (outcomes[at] !== OUTCOME_CORRUPT) continue
       const key = keys[at]!
       const { prefix, quarantineMs } = this.#options
