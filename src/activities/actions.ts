@@ -29,6 +29,7 @@ export const ACTIONS = {
   ACTIVITY_ACTION_TOKEN_CREATE: 'A token was created.',
   ACTIVITY_ACTION_TOKEN_REVOKE: 'A token was revoked.',
   ACTIVITY_ACTION_QUARANTINE: 'Slots or objects were set aside because they may not be trusted.',
+  ACTIVITY_ACTION_QUARANTINE_RELEASE: 'Slots that were kept for a worker that did not answer were given free.',
 } as const
 
 /** What was acted on. */
@@ -39,6 +40,7 @@ export const RESOURCE_TYPES = {
   pin: 'A pin; resourceId is its id.',
   adapter: 'An L2 adapter; resourceId is its name.',
   token: 'An access token; resourceId is its id.',
+  worker: 'A worker of an inference server; resourceId is its instance id.',
   tenant: 'A model and cache salt.',
 } as const
 

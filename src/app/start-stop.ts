@@ -180,6 +180,7 @@ async function serversOf(
   const service = new EngineService({
     ...common,
     servers: () => ({ mp: mp.status() }),
+    quarantine: mp.quarantine,
     facts: { ...facts, version, startedAt, pid: process.pid, nodeVersion: process.version },
   })
   runtime.onSweep(() => service.sweep())

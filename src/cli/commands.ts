@@ -1,6 +1,7 @@
 import type { CommandSpec } from './command.ts'
 import { DATA_DIR_OPTION } from './data-dir-option.ts'
 import { MP_ADDRESS_OPTION } from './engine-addresses.ts'
+import { HTTP_OPTIONS } from './engine-http.ts'
 import { replayOptions } from './replay-options.ts'
 import { serveOptions } from './serve-options.ts'
 
@@ -129,16 +130,34 @@ export const COMMANDS: readonly CommandSpec[] = [
     name: 'status',
     summary: 'Show the state of a running engine.',
     positionals: [],
-    options: [
-      { name: 'url', value: 'URL', help: 'HTTP address of the engine.', default: 'the one in --data-dir' },
-      DATA_DIR_OPTION,
-      { name: 'token-file', value: 'FILE', help: 'File that holds a bearer token.' },
-    ],
+    options: HTTP_OPTIONS,
     examples: [
       ['kvtier status', 'The engine of this directory'],
       ['kvtier status --url http://127.0.0.1:8080 --json', 'For a script'],
     ],
     load: () => import('./status.ts'),
+  },
+  {
+    name: 'quarantine list',
+    summary: 'List workers that may still copy though their leases have expired.',
+    description:
+      'The slots that they were given are kept: nobody can tell a process that does not answer to stop copying. They ' +
+      'are free once the worker commits late, or registers again.',
+    positionals: [],
+    options: HTTP_OPTIONS,
+    examples: [['kvtier quarantine list', 'When /readyz names the quarantine']],
+    load: () => import('./quarantine.ts'),
+  },
+  {
+    name: 'quarantine release',
+    summary: 'Use the quarantined slots of a worker again.',
+    description:
+      'Only when the process of the worker is gone: one that still copies would then read or write the chunks of ' +
+      'others. Needs a token of scope admin where the engine asks for tokens.',
+    positionals: [{ name: 'WORKER', help: 'Its id, as quarantine list shows it.', isOptional: true }],
+    options: [{ name: 'all', help: 'Of every worker.' }, ...HTTP_OPTIONS],
+    examples: [['kvtier quarantine release 1234567890', 'After the worker was killed']],
+    load: () => import('./quarantine.ts'),
   },
   {
     name: 'ping',

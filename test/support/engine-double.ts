@@ -4,6 +4,7 @@ import type {
   AdapterInfo,
   ClearFilter,
   EnginePort,
+  LateWorkerInfo,
   LookupAnswer,
   LookupQuery,
   ModelLayout,
@@ -29,6 +30,7 @@ export class EngineDouble implements EnginePort {
   readonly leases = new Map<string, { kind: 'read' | 'write'; key: string; parent: string | null }>()
   readonly heldPins: PinInfo[] = []
   reasons: string[] = []
+  late: LateWorkerInfo[] = []
   /** Set to make the next calls fail or hang. */
   failure: Error | undefined
   isSilent = false
@@ -189,6 +191,19 @@ export class EngineDouble implements EnginePort {
     this.changes += 1
     this.heldPins.splice(at, 1)
     return true
+  }
+
+  async quarantine(): Promise<LateWorkerInfo[]> {
+    await this.#answer()
+    return this.late
+  }
+
+  async releaseQuarantine(worker: string | null): Promise<LateWorkerInfo[]> {
+    await this.#answer()
+    const freed = this.late.filter((one) => worker === null || one.worker === worker)
+    this.late = this.late.filter((one) => !freed.includes(one))
+    this.changes += freed.length
+    return freed
   }
 
   async status(): Promise<{ simulated: string[] }> {

@@ -49,6 +49,11 @@ export interface EnginePort {
   /** False when there is no such pin. */
   unpin(pinId: string): Promise<boolean>
 
+  /** Workers that may still copy though their leases have expired. */
+  quarantine(): Promise<LateWorkerInfo[]>
+  /** Frees what such a worker, or all (null), keep: its process is known to be done. @returns what was freed. */
+  releaseQuarantine(worker: string | null): Promise<LateWorkerInfo[]>
+
   /** One JSON object about the whole engine. `simulated` names what is not real, in words. */
   status(): Promise<EngineStatus>
   /** Why the engine should get no traffic; empty = ready. Must answer within a second even under load. */
@@ -177,6 +182,18 @@ export interface PinInfo {
   readonly bytes: number
   /** ISO 8601, UTC. */
   readonly createdAt: string
+}
+
+/** What a worker may still touch, by its transfers whose leases have expired. */
+export interface LateWorkerInfo {
+  /** Instance id, decimal. */
+  readonly worker: string
+  readonly model: string
+  readonly isSilent: boolean
+  readonly silentMs: number
+  readonly transfers: number
+  readonly writeBytes: number
+  readonly readBytes: number
 }
 
 export interface EngineStatus {

@@ -17,6 +17,7 @@ import { chunkRoutes } from './routes/chunk-routes.ts'
 import { healthRoutes } from './routes/health-routes.ts'
 import { lookupRoutes } from './routes/lookup-routes.ts'
 import { modelRoutes } from './routes/model-routes.ts'
+import { quarantineRoutes } from './routes/quarantine-routes.ts'
 import { errorAnswers, JSON_BODY_MAX, NoQuery } from './schemas.ts'
 import type { TokenStore } from './token-store.ts'
 
@@ -173,6 +174,7 @@ async function addRoutes(api: Api, parts: HttpServiceParts): Promise<void> {
   modelRoutes(api, parts)
   chunkRoutes(api, parts)
   adminRoutes(api, parts)
+  quarantineRoutes(api, parts)
   activityRoutes(api, parts)
   healthRoutes(api, parts)
   const document = { summary: 'This document', querystring: NoQuery, response: { ...errorAnswers } }

@@ -20,6 +20,8 @@ const METHODS = [
   'pin',
   'pins',
   'unpin',
+  'quarantine',
+  'releaseQuarantine',
   'status',
   'readiness',
 ] as const satisfies readonly (keyof EnginePort)[]

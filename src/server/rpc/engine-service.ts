@@ -13,6 +13,7 @@ import type {
   ClearFilter,
   EnginePort,
   EngineStatus,
+  LateWorkerInfo,
   LookupAnswer,
   LookupQuery,
   ModelLayout,
@@ -34,6 +35,8 @@ export interface EngineServiceParts {
   readonly facts: StatusFacts
   /** What other servers say of themselves, by section of the status. */
   readonly servers?: () => Readonly<Record<string, unknown>>
+  /** Slots of the MP wire's workers whose leases have expired. */
+  readonly quarantine?: { list(): LateWorkerInfo[]; release(worker: string | null): LateWorkerInfo[] }
 }
 
 /** The data thread's answer to the HTTP service: `EnginePort` over the engine. Ids on this side become opaque. */
@@ -206,6 +209,14 @@ export class EngineService implements EnginePort {
 
   async unpin(pinId: string): Promise<boolean> {
     return this.#parts.engine.pins.unpin(pinId)
+  }
+
+  async quarantine(): Promise<LateWorkerInfo[]> {
+    return this.#parts.quarantine?.list() ?? []
+  }
+
+  async releaseQuarantine(worker: string | null): Promise<LateWorkerInfo[]> {
+    return this.#parts.quarantine?.release(worker) ?? []
   }
 
   async status(): Promise<EngineStatus> {

@@ -283,6 +283,36 @@ describe('administration', () => {
     expect(harness.engine.changes).toBe(0)
   })
 
+  it('lists what is quarantined, frees it by order, and records who gave the order', async () => {
+    const sizes = { transfers: 2, writeBytes: 4096, readBytes: 1024 }
+    const late = (worker: string) => ({ worker, model: 'm', isSilent: true, silentMs: 121_500, ...sizes })
+    harness.engine.late = [late('9223372036854775807'), late('5'), late('6')]
+    const listed = (await get('/v1/quarantine')).json().workers
+    expect(listed[0]).toEqual({
+      worker: '9223372036854775807',
+      model: 'm',
+      silent: true,
+      silent_seconds: 121.5,
+      transfers: 2,
+      write_bytes: 4096,
+      read_bytes: 1024,
+    })
+    const admin = harness.bearer('admin')
+    const release = (body: object, headers = admin) => post('/v1/quarantine/release', body, headers)
+    expect((await release({ worker: '5' }, harness.bearer('inference'))).statusCode).toBe(403)
+    expect((await release({ worker: 'x' })).statusCode).toBe(400)
+    expect((await release({ worker: '7' })).statusCode).toBe(404)
+    expect((await release({ worker: listed[0].worker })).json()).toEqual({ workers: [listed[0]] })
+    expect((await release({})).json().workers).toHaveLength(2)
+    expect((await release({})).json()).toEqual({ workers: [] })
+    const acts = harness.activities.list({ resourceType: 'worker' }, 1n, 10).activities
+    expect(acts.map(({ action, resourceId }) => [action, resourceId])).toEqual([
+      ['ACTIVITY_ACTION_QUARANTINE_RELEASE', '6'],
+      ['ACTIVITY_ACTION_QUARANTINE_RELEASE', '5'],
+      ['ACTIVITY_ACTION_QUARANTINE_RELEASE', '9223372036854775807'],
+    ])
+  })
+
   it('pins, lists and unpins', async () => {
     await register()
     const admin = harness.bearer('admin')
