@@ -71,7 +71,7 @@ export class PromptHasher {
     const { tokens, chunkTokens, space, asker } = query
     const chunks = Math.floor(tokens.length / chunkTokens)
     if (chain.count === 0 && space !== null && chunks > this.#inlineChunks) {
-      this.#known.recall(space, tokens, chain, chunkTokens)
+      if (this.#known.recall(space, tokens, chain, chunkTokens) === chunks) return true
     }
     if (this.#queue === null || chunks - chain.count <= this.#inlineChunks) {
       this.#hasher.extend(chain, tokens, chunkTokens)
