@@ -80,9 +80,14 @@ export class ObjectRoom {
     return FITS
   }
 
-  /** The object that was named last is gone. */
-  noteEvicted(): void {
-    if (this.#isForQuota) this.#quotaEvictedObjects += 1
+  /** Whether the object that was named last goes for a quota. */
+  get isForQuota(): boolean {
+    return this.#isForQuota
+  }
+
+  /** The object that was named last is gone; or an earlier one, for what it was named then. */
+  noteEvicted(isForQuota = this.#isForQuota): void {
+    if (isForQuota) this.#quotaEvictedObjects += 1
     else this.#evictedObjects += 1
   }
 

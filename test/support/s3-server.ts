@@ -1,10 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { accessSync, constants, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type LookupFunction } from 'node:net'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { type Clock, SystemClock } from '../../src/core/clock.ts'
 import { S3_DEFAULT, type S3AdapterOptions } from '../../src/l2/adapters/s3/options.ts'
+import { S3Adapter } from '../../src/l2/adapters/s3.ts'
+import type { TestCertificates } from './redis-server.ts'
+import { skipUnless } from './skip-unless.ts'
 import { until } from './until.ts'
 
 /** As in `install-s3-server.sh`. */
@@ -23,34 +27,38 @@ const SECRET_KEY = 'kvtier/test+secret'
 /** Buckets are names below it: they resolve to this machine by `loopbackLookup` alone. */
 const DOMAIN = 's3.kvtier.test'
 
-/** The server is built. Where it is not, tests are skipped; in CI they fail. */
-export function hasS3Server(): boolean {
-  try {
-    accessSync(PROGRAM, constants.X_OK)
-    return true
-  } catch {
-    if (process.env.CI === 'true') throw new Error('the S3 server is missing: test/support/install-s3-server.sh')
-    return false
-  }
+/**
+ * Options of a `describe` or `it` that needs the server: skipped and said so where it is not built. In CI (environment
+ * variable CI=true) it must be, and the tests fail instead.
+ */
+export function needsS3Server() {
+  const isWanted = process.env.CI === 'true' || existsSync(PROGRAM)
+  return skipUnless(isWanted, 'the S3 server is missing: run test/support/install-s3-server.sh')
 }
 
-export const S3_SERVER_MISSING = 'the S3 server is missing: run test/support/install-s3-server.sh'
+/** An adapter that is not open yet. Names of hosts are this machine. */
+export function s3Adapter(options: S3AdapterOptions, clock: Clock = new SystemClock()): S3Adapter {
+  return new S3Adapter(options, { clock, random: () => 0.5, lookup: loopbackLookup })
+}
 
 /** A versitygw of its own on a free port of this machine: objects are files of a temporary directory. */
 export class S3Server {
   readonly port: number
   readonly #directory: string
+  readonly #tls: TestCertificates | undefined
   #child: ChildProcess | undefined
 
-  private constructor(port: number, directory: string) {
+  private constructor(port: number, directory: string, tls: TestCertificates | undefined) {
     this.port = port
     this.#directory = directory
+    this.#tls = tls
   }
 
-  static async start(): Promise<S3Server> {
+  /** @param tls serves https alone. */
+  static async start(tls?: TestCertificates): Promise<S3Server> {
     const directory = mkdtempSync(join(tmpdir(), 'kvtier-s3-'))
     mkdirSync(join(directory, 'data', BUCKET), { recursive: true })
-    const server = new S3Server(await freePort(), directory)
+    const server = new S3Server(await freePort(), directory, tls)
     await server.restart()
     return server
   }
@@ -61,7 +69,7 @@ export class S3Server {
   }
 
   get endpoint(): string {
-    return `http://127.0.0.1:${this.port}`
+    return `http${this.#tls === undefined ? '' : 's'}://127.0.0.1:${this.port}`
   }
 
   /** Options of an adapter on this server. */
@@ -94,12 +102,15 @@ export class S3Server {
       '--secret',
       SECRET_KEY,
     ]
-    const serving = ['--keep-alive', '--quiet', '--health', '/healthz', '--virtual-domain', DOMAIN]
-    const child = spawn(PROGRAM, [...flags, ...serving, 'posix', join(this.#directory, 'data')], { stdio: 'ignore' })
+    const serving = ['--keep-alive', '--quiet', '--virtual-domain', DOMAIN]
+    const tls = this.#tls === undefined ? [] : ['--cert', this.#tls.cert, '--key', this.#tls.key]
+    const child = spawn(PROGRAM, [...flags, ...serving, ...tls, 'posix', join(this.#directory, 'data')], {
+      stdio: 'ignore',
+    })
     this.#child = child
     await until('the S3 server', async () => {
       if (child.exitCode !== null) throw new Error(`the S3 server ended with ${child.exitCode}`)
-      return (await fetch(`${this.endpoint}/healthz`)).ok ? true : undefined
+      return (await accepts(this.port)) ? true : undefined
     })
   }
 
@@ -126,13 +137,19 @@ export class S3Server {
 }
 
 /** Resolves every name to this machine. */
-export function loopbackLookup(
-  _name: string,
-  options: { all?: boolean },
-  done: (error: null, address: string | { address: string; family: number }[], family?: number) => void,
-): void {
+export const loopbackLookup: LookupFunction = (_name, options, done) => {
   if (options.all) done(null, [{ address: '127.0.0.1', family: 4 }])
   else done(null, '127.0.0.1', 4)
+}
+
+async function accepts(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1')
+  const isOpen = await new Promise<boolean>((resolve) => {
+    socket.once('connect', () => resolve(true))
+    socket.once('error', () => resolve(false))
+  })
+  socket.destroy()
+  return isOpen
 }
 
 async function freePort(): Promise<number> {

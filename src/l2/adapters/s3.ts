@@ -2,28 +2,19 @@ import { assert } from '../../core/assert.ts'
 import type { Timer } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
 import { HASH_WORDS } from '../../core/hash-chain.ts'
-import {
-  type AdapterUsage,
-  type KeyBatch,
-  type L2Adapter,
-  type ObjectPage,
-  OUTCOME_CORRUPT,
-  OUTCOME_FAILED,
-  OUTCOME_NOT_FOUND,
-  OUTCOME_OK,
-} from '../adapter.ts'
+import type { AdapterUsage, KeyBatch, L2Adapter, ObjectPage, QuotaChanges, TenantUsage } from '../adapter.ts'
 import { followsNeighbour, type KeyWords, keyWords } from '../key-words.ts'
 import { HEADER_BYTES, RecordFormat } from '../object-format.ts'
 import { objectPage } from '../object-pages.ts'
+import { tenantsOf } from '../object-room.ts'
 import type { SpaceEntry } from '../space-table.ts'
-import { type Lane, Lanes } from './lanes.ts'
+import { Lanes } from './lanes.ts'
 import { Bucket } from './s3/bucket.ts'
 import { BucketIndex, type Condemned } from './s3/bucket-index.ts'
 import { ObjectNames } from './s3/object-names.ts'
+import { ObjectReader } from './s3/object-reader.ts'
 import { ObjectWriter } from './s3/object-writer.ts'
 import type { S3AdapterOptions } from './s3/options.ts'
-import { Quarantine } from './s3/quarantine.ts'
-import { RecordSink } from './s3/record-sink.ts'
 import { givenUp, S3Client, type S3Parts } from './s3/s3-client.ts'
 
 /** Uploads in parts that began so long ago have no writer any more: no store may take as long. */
@@ -51,14 +42,12 @@ export class S3Adapter implements L2Adapter {
   readonly #names: ObjectNames
   readonly #held: BucketIndex
   readonly #writer: ObjectWriter
-  readonly #quarantine: Quarantine
+  readonly #reader: ObjectReader
   readonly #lookupLanes: Lanes
-  readonly #loadLanes: Lanes
   readonly #formats = new Map<number, RecordFormat>()
   readonly #running = new Set<Promise<unknown>>()
   #listing: Timer | undefined
   #isOpen = false
-  #checksumFailures = 0
 
   constructor(options: S3AdapterOptions, parts: S3Parts) {
     const { prefix, capacityBytes, parallelism } = options
@@ -72,9 +61,8 @@ export class S3Adapter implements L2Adapter {
     const background = (work: Promise<unknown>) => this.#background(work)
     const shared = { options, held: this.#held, bucket: this.#bucket, names: this.#names, wallMs, background }
     this.#writer = new ObjectWriter(shared)
-    this.#quarantine = new Quarantine(shared)
+    this.#reader = new ObjectReader(shared)
     this.#lookupLanes = new Lanes(parallelism)
-    this.#loadLanes = new Lanes(parallelism)
   }
 
   /** @throws CacheError CONFIG_INVALID, L2_UNAVAILABLE, L2_TIMEOUT */
@@ -112,23 +100,16 @@ export class S3Adapter implements L2Adapter {
   load(batch: KeyBatch, targets: readonly Uint8Array[], outcomes: Uint8Array, signal: AbortSignal) {
     return this.#run(signal, async () => {
       const { space, format } = this.#spaceOf(batch, targets)
-      const hashes = keyWords(batch.hashes)
-      outcomes.fill(OUTCOME_FAILED, 0, batch.count) // what an abort leaves undone
-      let bytes = 0
-      let tried = 0
-      let error: unknown
-      await this.#loadLanes.run(batch.count, signal, async (key, lane) => {
-        try {
-          outcomes[key] = await this.#loadOne(batch, space, format, hashes, key, targets[key]!, lane, signal)
-          tried += 1
-          if (outcomes[key] === OUTCOME_OK) bytes += targets[key]!.length
-        } catch (cause) {
-          error ??= cause
-        }
-      })
-      if (tried === 0) throw error ?? givenUp('the load')
-      this.#held.index.refresh(space.id, hashes, keyWords(batch.parents), batch.count)
+      const bytes = await this.#reader.load(batch, space, format, targets, outcomes, signal)
+      this.#held.index.refresh(space.id, keyWords(batch.hashes), keyWords(batch.parents), batch.count)
       return bytes
+    })
+  }
+
+  scrub(batch: KeyBatch, outcomes: Uint8Array, signal: AbortSignal) {
+    return this.#run(signal, () => {
+      const { space, format } = this.#spaceOf(batch, [])
+      return this.#reader.scrub(batch, space, format, outcomes, signal)
     })
   }
 
@@ -163,13 +144,30 @@ export class S3Adapter implements L2Adapter {
     return objectPage(this.#held.index, this.#held.spaces, cursor, countMax)
   }
 
+  setQuotas(changes: QuotaChanges, signal: AbortSignal): Promise<boolean> {
+    return this.#run(signal, () =>
+      this.#held.alone(async () => {
+        this.#held.room.change(changes)
+        const condemned: Condemned[] = []
+        this.#held.trimQuotas(condemned)
+        await this.#held.remove(condemned, signal)
+        return true
+      }),
+    )
+  }
+
+  async tenants(): Promise<TenantUsage[]> {
+    return tenantsOf(this.#held.index, this.#held.spaces)
+  }
+
   usage(): AdapterUsage {
     return {
       bytes: this.#held.bytes,
       objects: this.#held.objects,
       capacityBytes: this.#options.capacityBytes,
-      evictedObjects: this.#held.evictedObjects,
-      checksumFailures: this.#checksumFailures + this.#held.brokenObjects,
+      evictedObjects: this.#held.room.evictedObjects,
+      quotaEvictedObjects: this.#held.room.quotaEvictedObjects,
+      checksumFailures: this.#reader.checksumFailures + this.#held.brokenObjects,
     }
   }
 
@@ -249,34 +247,6 @@ export class S3Adapter implements L2Adapter {
     })
     if (error !== undefined) throw error
     if (signal.aborted) throw givenUp('the lookup')
-  }
-
-  async #loadOne(
-    batch: KeyBatch,
-    space: SpaceEntry,
-    format: RecordFormat,
-    hashes: KeyWords,
-    key: number,
-    target: Uint8Array,
-    lane: Lane,
-    signal: AbortSignal,
-  ): Promise<number> {
-    const { index } = this.#held
-    const node = index.find(space.id, hashes, key)
-    if (!index.isHeld(node)) return OUTCOME_NOT_FOUND
-    const stampMs = index.stampOf(node)
-    const sink = new RecordSink(lane.header, target)
-    const isThere = await this.#bucket.get(this.#held.nameOf(node), sink, signal)
-    if (isThere && sink.isWhole && format.verify(batch, key, lane.header, target) === undefined) return OUTCOME_OK
-    // The object that was read, unless it was stored anew meanwhile.
-    const isSame = index.find(space.id, hashes, key) === node && index.isHeld(node) && index.stampOf(node) === stampMs
-    if (!isThere) {
-      if (isSame) this.#held.drop(node)
-      return OUTCOME_NOT_FOUND
-    }
-    this.#checksumFailures += 1
-    if (isSame) this.#background(this.#quarantine.take(node))
-    return OUTCOME_CORRUPT
   }
 
   /** @param choose the held nodes to delete, when the turn has come. */

@@ -1,7 +1,8 @@
 import type { KeySpace } from '../../adapter.ts'
 import type { KeyWords } from '../../key-words.ts'
 import { HEADER_BYTES, readHeader } from '../../object-format.ts'
-import { NO_NODE, ObjectIndex } from '../../object-index.ts'
+import { ObjectIndex } from '../../object-index.ts'
+import { FITS, NO_ROOM, ObjectRoom } from '../../object-room.ts'
 import { type SpaceEntry, SpaceTable, spaceDigest } from '../../space-table.ts'
 import type { Bucket, ListedObject } from './bucket.ts'
 import type { ObjectNames } from './object-names.ts'
@@ -21,6 +22,8 @@ export interface Condemned {
   readonly hash: KeyWords
   readonly parent: KeyWords
   readonly bytes: number
+  /** Why it was evicted; undefined when it was not. */
+  readonly reason: 'room' | 'quota' | undefined
 }
 
 /** One page of a listing, or one answer to what an opening asks. */
@@ -34,8 +37,9 @@ const PAGE_LIMIT_MS = 30_000
  * deleted: `condemned`. One that could not be deleted comes back. Deletions run one at a time, in `alone`.
  */
 export class BucketIndex {
-  readonly index = new ObjectIndex()
   readonly spaces = new SpaceTable()
+  readonly index = new ObjectIndex(1024, this.spaces)
+  readonly room: ObjectRoom
   readonly #parts: BucketIndexParts
   /** Spaces whose description is in the bucket. */
   readonly #described = new Set<number>()
@@ -47,11 +51,11 @@ export class BucketIndex {
   #lastListing: Promise<unknown> = Promise.resolve()
   #condemnedBytes = 0
   #condemnedObjects = 0
-  #evictedObjects = 0
   #brokenObjects = 0
 
   constructor(parts: BucketIndexParts) {
     this.#parts = parts
+    this.room = new ObjectRoom(this.index, this.spaces, parts.capacityBytes)
   }
 
   get bytes(): number {
@@ -60,10 +64,6 @@ export class BucketIndex {
 
   get objects(): number {
     return this.index.objects + this.#condemnedObjects
-  }
-
-  get evictedObjects(): number {
-    return this.#evictedObjects
   }
 
   /** Objects of a wrong length that listings showed. They are deleted. */
@@ -155,25 +155,30 @@ export class BucketIndex {
   }
 
   /**
-   * Takes the least recent leaves out of the index until what is held and begun fits. False when it cannot be.
+   * Takes the least recent leaves out of the index until what is held and begun fits: of a space for which an object
+   * was begun, under its quota, and of all under the capacity. False when it cannot be.
    * @param condemned out: what `remove` must delete.
    */
-  makeRoom(condemned: Condemned[]): boolean {
-    const { capacityBytes } = this.#parts
-    if (capacityBytes === 0) return true
-    if (this.index.pendingBytes > capacityBytes) return false
-    while (this.index.heldBytes + this.index.pendingBytes > capacityBytes) {
-      const victim = this.index.victim()
-      if (victim === NO_NODE) return false
-      condemned.push(this.condemn(victim))
-      this.#evictedObjects += 1
+  makeRoom(condemned: Condemned[], space?: number): boolean {
+    for (let victim = this.room.next(space); victim !== FITS; victim = this.room.next(space)) {
+      if (victim === NO_ROOM) return false
+      condemned.push(this.condemn(victim, this.room.isForQuota ? 'quota' : 'room'))
     }
     return true
   }
 
-  condemn(node: number): Condemned {
+  /** Takes out what salts hold beyond their quotas. @param condemned out: what `remove` must delete. */
+  trimQuotas(condemned: Condemned[]): void {
+    for (let victim = this.room.nextOver(); victim !== FITS; victim = this.room.nextOver()) {
+      condemned.push(this.condemn(victim, 'quota'))
+    }
+  }
+
+  /** Takes a held object out of the index, for `remove` to delete. */
+  condemn(node: number, reason?: Condemned['reason']): Condemned {
     const { index } = this
     const condemned = {
+      reason,
       name: this.nameOf(node),
       space: this.spaces.byId(index.spaceOf(node)),
       hash: index.hashOf(node).slice(),
@@ -193,11 +198,12 @@ export class BucketIndex {
     if (condemned.length === 0) return 0
     const names = condemned.map(({ name }) => name)
     const failed = await this.#parts.bucket.remove(names, signal).catch(() => new Set(names))
-    for (const { name, space, hash, parent, bytes } of condemned) {
+    for (const { name, space, hash, parent, bytes, reason } of condemned) {
       this.#condemnedBytes -= bytes
       this.#condemnedObjects -= 1
       const node = this.index.find(space.id, hash, 0)
       this.#deleting.delete(name)
+      if (reason !== undefined && !failed.has(name)) this.room.noteEvicted(reason === 'quota')
       if (failed.has(name) && !this.index.isHeld(node) && !this.index.isPending(node)) {
         this.index.raise(this.add(space, hash, parent, 0, this.#parts.wallMs()))
       }

@@ -108,7 +108,7 @@ export class ObjectWriter {
       const node = index.begin(space.id, hashes, parents, key, HEADER_BYTES + batch.space.shardBytes)
       // No room for a chunk means none for what follows it: a child is worth nothing without its parent.
       const isRefused = key > 0 && outcomes[key - 1] === OUTCOME_FULL && followsNeighbour(hashes, parents, key)
-      if (isRefused || !this.#parts.held.makeRoom(condemned)) {
+      if (isRefused || !this.#parts.held.makeRoom(condemned, space.id)) {
         index.cancel(node)
         outcomes[key] = OUTCOME_FULL
         return
