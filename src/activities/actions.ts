@@ -20,12 +20,15 @@ export const ACTIONS = {
   ACTIVITY_ACTION_MODEL_REGISTER: 'A model was registered with its layout.',
   ACTIVITY_ACTION_PIN_CREATE: 'The chunks of a prompt were pinned in L1.',
   ACTIVITY_ACTION_PIN_DELETE: 'A pin was removed.',
-  ACTIVITY_ACTION_QUOTA_SET: 'The quota of a tenant was set.',
+  ACTIVITY_ACTION_QUOTA_SET: 'The quota of a cache salt was set.',
+  ACTIVITY_ACTION_QUOTA_DELETE: 'A cache salt got the default quota again.',
   ACTIVITY_ACTION_ADAPTER_ADD: 'An L2 adapter was added.',
   ACTIVITY_ACTION_ADAPTER_DRAIN: 'An L2 adapter began to drain.',
   ACTIVITY_ACTION_ADAPTER_UNDRAIN: 'A draining L2 adapter was made active again.',
   ACTIVITY_ACTION_ADAPTER_REMOVE: 'An L2 adapter was removed.',
   ACTIVITY_ACTION_ADAPTER_FORCE: 'An L2 adapter was removed with work left.',
+  ACTIVITY_ACTION_ADAPTER_JOB_START: 'A verification, count or evacuation of all objects of an L2 adapter was started.',
+  ACTIVITY_ACTION_ADAPTER_JOB_CANCEL: 'A job over all objects of an L2 adapter was ended.',
   ACTIVITY_ACTION_TOKEN_CREATE: 'A token was created.',
   ACTIVITY_ACTION_TOKEN_REVOKE: 'A token was revoked.',
   ACTIVITY_ACTION_QUARANTINE: 'Slots or objects were set aside because they may not be trusted.',
@@ -41,7 +44,7 @@ export const RESOURCE_TYPES = {
   adapter: 'An L2 adapter; resourceId is its name.',
   token: 'An access token; resourceId is its id.',
   worker: 'A worker of an inference server; resourceId is its instance id.',
-  tenant: 'A model and cache salt.',
+  tenant: 'A tenant; resourceId is its cache salt.',
 } as const
 
 export type ActorType = keyof typeof ACTOR_TYPES

@@ -3,6 +3,7 @@ import { MessageChannel, Worker } from 'node:worker_threads'
 import { CallPort, remoteOf, serveCalls } from '../core/rpc.ts'
 import { workerUrl } from '../core/worker-url.ts'
 import type { EnginePort } from '../server/http/engine-port.ts'
+import type { StoragePort } from '../server/http/storage-port.ts'
 import type { ServiceControl, ServiceData } from './service-thread.ts'
 
 /** The service thread as the data thread sees it. */
@@ -15,22 +16,29 @@ export class ServiceLink {
   /**
    * Starts the thread; nothing listens yet.
    *
-   * @param engine answers the thread's questions.
+   * @param answering what answers the thread's questions.
    * @param onLost told when the thread ends by itself.
    */
   constructor(
-    data: Omit<ServiceData, 'engine' | 'control'>,
-    engine: EnginePort,
+    data: Omit<ServiceData, 'engine' | 'storage' | 'control'>,
+    answering: { readonly engine: EnginePort; readonly storage: StoragePort },
     onBug: (error: unknown) => void,
     onLost: (error: unknown) => void,
   ) {
     const forEngine = new MessageChannel()
+    const forStorage = new MessageChannel()
     const forControl = new MessageChannel()
-    serveCalls(forEngine.port1, engine, onBug)
+    serveCalls(forEngine.port1, answering.engine, onBug)
+    serveCalls(forStorage.port1, answering.storage, onBug)
     this.#calls = new CallPort(forControl.port1)
     this.#control = remoteOf<ServiceControl>(this.#calls, ['listen', 'close'])
-    const workerData: ServiceData = { ...data, engine: forEngine.port2, control: forControl.port2 }
-    const transferList = [forEngine.port2, forControl.port2]
+    const workerData: ServiceData = {
+      ...data,
+      engine: forEngine.port2,
+      storage: forStorage.port2,
+      control: forControl.port2,
+    }
+    const transferList = [forEngine.port2, forStorage.port2, forControl.port2]
     this.#worker = new Worker(workerUrl(import.meta.url, './service-thread'), { workerData, transferList })
     let reason: unknown = new Error('the service thread ended')
     this.#worker.on('error', (error) => {
@@ -39,6 +47,7 @@ export class ServiceLink {
     this.#worker.on('exit', () => {
       this.#calls.close()
       forEngine.port1.close()
+      forStorage.port1.close()
       if (!this.#isClosing) onLost(reason)
     })
   }

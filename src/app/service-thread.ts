@@ -13,6 +13,7 @@ import { createLogger } from '../server/http/logger.ts'
 import { TokenStore } from '../server/http/token-store.ts'
 import type { HttpOptions, PrometheusOptions } from '../server/options.ts'
 import { engineClient } from '../server/rpc/engine-client.ts'
+import { storageClient } from '../server/rpc/storage-client.ts'
 import { MetricsService, type PushTarget } from './metrics-service.ts'
 
 /** What the service thread is started with. */
@@ -31,6 +32,7 @@ export interface ServiceData {
   readonly push: PushTarget | null
   /** To the engine, and from whoever starts and stops this thread. */
   readonly engine: MessagePort
+  readonly storage: MessagePort
   readonly control: MessagePort
 }
 
@@ -72,6 +74,7 @@ class Service implements ServiceControl {
     this.#activities = activities
     this.#http = await HttpService.create({
       engine: engineClient(new CallPort(this.#data.engine)),
+      storage: storageClient(new CallPort(this.#data.storage)),
       arena: attachSegment(this.#data.arena),
       activities,
       clock,

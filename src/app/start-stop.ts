@@ -22,6 +22,7 @@ import { HashThread } from './hash-thread.ts'
 import { IoPool } from './io-pool.ts'
 import { openStorage } from './open-storage.ts'
 import { readPushFiles } from './push-files.ts'
+import { QuotaFile } from './quota-file.ts'
 import { ServiceLink } from './service-link.ts'
 import { sizeThreadPool } from './thread-pool.ts'
 
@@ -105,6 +106,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   cleanup.add(() => pool.close())
   const hashing = await HashThread.start()
   cleanup.add(() => hashing.close())
+  const quotaFile = new QuotaFile(dataDir.path)
   const cells = MetricCells.create({ maxTenants: general.tenantsMax, busCapacityEvents: general.eventBusCapacity })
   const device = openDevice(config, segment, clock)
   const runtime = composeEngine(config, {
@@ -114,9 +116,12 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
     device,
     random: (limit) => randomInt(limit),
     onError: (where, error) => logger.warn({ err: error, where }, 'failed'),
+    saveQuotas: (quotas) => quotaFile.write(quotas),
     onAdapterState: (name, state, before) => logger.info({ adapter: name, state, before }, 'adapter state'),
   })
   cleanup.add(() => runtime.stop())
+  runtime.quotas.load(quotaFile.read())
+  runtime.onSweep(everySecond(clock, () => void runtime.quotas.refresh()))
   cleanup.add(() => runtime.engine.adapters.close())
   const { adapters } = runtime.engine
   const storage = await openStorage({ config, directory: dataDir.path, pool, adapters, clock, logger })
@@ -179,6 +184,7 @@ async function serversOf(
   const mp = new MpServer(config.mp, { ...common, segment, log: logger, onError })
   const service = new EngineService({
     ...common,
+    quotas: runtime.quotas,
     servers: () => ({ mp: mp.status() }),
     quarantine: mp.quarantine,
     facts: { ...facts, version, startedAt, pid: process.pid, nodeVersion: process.version },
@@ -211,6 +217,16 @@ async function openArena(
     segment.close()
   })
   return segment
+}
+
+/** A task of the sweep that runs once a second at most. */
+function everySecond(clock: SystemClock, task: () => void): () => void {
+  let lastMs = Number.NEGATIVE_INFINITY
+  return () => {
+    if (clock.nowMs() - lastMs < 1000) return
+    lastMs = clock.nowMs()
+    task()
+  }
 }
 
 function openDevice(config: ServeConfig, segment: SharedSegment, clock: SystemClock): SimulatedDevice {

@@ -78,7 +78,8 @@ function parseAdapters(raw: unknown, known: Known): readonly AdapterOptions[] {
   return adapters
 }
 
-function splitEntry(entry: string): Record<string, unknown> {
+/** The keys and values of one adapter as a flag has them: `name=NAME,type=...`. @throws Refusal */
+export function splitEntry(entry: string): Record<string, unknown> {
   const values: Record<string, unknown> = {}
   for (const part of entry.split(',')) {
     const equals = part.indexOf('=')
@@ -91,7 +92,7 @@ function splitEntry(entry: string): Record<string, unknown> {
 }
 
 /** Reads one adapter, as `--l2` or an entry of the file has it. @throws Refusal */
-function parseAdapter(given: unknown, known: Known): AdapterOptions {
+export function parseAdapter(given: unknown, known: Known): AdapterOptions {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
     throw new Refusal('write each adapter as a mapping with name, type and capacity')
   }

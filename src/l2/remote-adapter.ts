@@ -21,6 +21,7 @@ export class AdapterLink {
   #nextId = 1
   #nextAdapter = 1
   #lost: CacheError | undefined
+  readonly #whenLost = Promise.withResolvers<CacheError>()
 
   /** @param memory this thread's view of the arena; null when bytes never lie there. */
   constructor(port: Port, memory: Uint8Array | null) {
@@ -45,6 +46,12 @@ export class AdapterLink {
     const waiting = [...this.#waiting.values()]
     this.#waiting.clear()
     for (const { reject } of waiting) reject(this.#lost)
+    this.#whenLost.resolve(this.#lost)
+  }
+
+  /** Resolves when the worker is gone, with the error of everything after. */
+  get whenLost(): Promise<CacheError> {
+    return this.#whenLost.promise
   }
 
   get isLost(): boolean {
@@ -110,6 +117,11 @@ export class RemoteAdapter implements L2Adapter {
     this.#backend = backend
     const capacityBytes = capacityOf(backend)
     this.#usage = { bytes: 0, objects: 0, capacityBytes, evictedObjects: 0, checksumFailures: 0 }
+  }
+
+  /** Resolves when the adapter's worker is gone: nothing it is asked succeeds from then on. */
+  get lost(): Promise<CacheError> {
+    return this.#link.whenLost
   }
 
   async open(): Promise<void> {

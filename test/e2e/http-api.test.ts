@@ -171,7 +171,7 @@ describe('an administrator', () => {
 describe('the engine tells', () => {
   it('that it is alive, ready, and what it is', async () => {
     expect(await client.must('GET', '/healthz')).toEqual({ status: 'ok' })
-    expect(await client.must('GET', '/readyz')).toEqual({ ready: true, reasons: [] })
+    expect(await client.must('GET', '/readyz')).toMatchObject({ ready: true, reasons: [] })
     const status = await client.status()
     expect(status).toMatchObject({ pid: engine.addresses.pid, chunkTokens: CHUNK_TOKENS, l0: { device: {} } })
     expect(status.simulated).toContainEqual(expect.stringContaining('simulated GPU'))

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import { CacheError } from '../../src/core/errors.ts'
 import type {
-  AdapterInfo,
   ClearFilter,
   EnginePort,
   LateWorkerInfo,
@@ -12,7 +11,11 @@ import type {
   PinAnswer,
   PinInfo,
   PinQuery,
+  QuotaInfo,
+  QuotaLimits,
+  QuotaList,
   ReserveRefusal,
+  ShardBatch,
   ShardRef,
   SlotLease,
 } from '../../src/server/http/engine-port.ts'
@@ -29,6 +32,7 @@ export class EngineDouble implements EnginePort {
   readonly shards = new Map<string, { offset: number; length: number }>()
   readonly leases = new Map<string, { kind: 'read' | 'write'; key: string; parent: string | null }>()
   readonly heldPins: PinInfo[] = []
+  readonly ownQuotas = new Map<string, QuotaLimits>()
   reasons: string[] = []
   late: LateWorkerInfo[] = []
   /** Set to make the next calls fail or hang. */
@@ -45,6 +49,32 @@ export class EngineDouble implements EnginePort {
 
   constructor(arenaBytes = 1 << 20) {
     this.arena = new Uint8Array(arenaBytes)
+  }
+
+  async quotas(countMax: number): Promise<QuotaList> {
+    await this.#answer()
+    const all = [...this.ownQuotas.keys()].map((salt) => this.#quotaOf(salt))
+    const defaults = { l1DefaultBytes: 0, l2DefaultBytes: 0 }
+    return { defaults, salts: all.slice(0, countMax), leftOut: Math.max(0, all.length - countMax) }
+  }
+
+  async quota(salt: string): Promise<QuotaInfo> {
+    await this.#answer()
+    return this.#quotaOf(salt)
+  }
+
+  async setQuota(salt: string, limits?: QuotaLimits): Promise<boolean> {
+    await this.#answer()
+    if (limits === undefined && !this.ownQuotas.has(salt)) return false
+    this.changes += 1
+    if (limits === undefined) this.ownQuotas.delete(salt)
+    else this.ownQuotas.set(salt, limits)
+    return true
+  }
+
+  #quotaOf(salt: string): QuotaInfo {
+    const { l1Bytes = 0, l2Bytes = 0 } = this.ownQuotas.get(salt) ?? {}
+    return { salt, isOwn: this.ownQuotas.has(salt), l1Bytes, l2Bytes, l1UsageBytes: 0, l2Usage: [] }
   }
 
   async registerModel(model: ModelLayout): Promise<void> {
@@ -103,6 +133,13 @@ export class EngineDouble implements EnginePort {
     return found === undefined ? { status: 'miss' } : { status: 'hit', length: found.length }
   }
 
+  async statShards({ hashes, ...shard }: ShardBatch): Promise<Uint8Array> {
+    await this.#answer()
+    return Uint8Array.from({ length: hashes.length / 32 }, (_, at) =>
+      this.shards.has(keyOf({ ...shard, hash: hashes.subarray(at * 32, (at + 1) * 32) })) ? 1 : 0,
+    )
+  }
+
   async leaseShard(shard: ShardRef): Promise<SlotLease | { status: 'miss' }> {
     await this.#answer()
     const found = this.shards.get(keyOf(shard))
@@ -150,13 +187,6 @@ export class EngineDouble implements EnginePort {
 
   async abortShard(leaseId: string): Promise<void> {
     this.leases.delete(leaseId)
-  }
-
-  async adapters(): Promise<AdapterInfo[]> {
-    await this.#answer()
-    const usage = { usageBytes: 2 ** 40, capacityBytes: 0, objects: 3 }
-    const inflight = { inflightStores: 1, inflightLoads: 2, inflightLoadBytes: 4096 }
-    return [{ name: 'disk', type: 'filesystem', state: 'active', ...usage, ...inflight }]
   }
 
   async clear(_filter: ClearFilter): Promise<{ l0Blocks: number; l1Shards: number; l2Objects: number }> {

@@ -10,6 +10,7 @@ import { createToken, type Scope } from '../../src/server/http/token-file.ts'
 import { TokenStore } from '../../src/server/http/token-store.ts'
 import type { HttpOptions } from '../../src/server/options.ts'
 import { EngineDouble } from './engine-double.ts'
+import { makeStorage } from './storage.ts'
 
 export const HTTP_OPTIONS: HttpOptions = {
   host: '127.0.0.1',
@@ -25,6 +26,7 @@ export class HttpHarness {
   readonly dataDir: string
   readonly clock = new ManualClock()
   readonly engine: EngineDouble
+  readonly storage: ReturnType<typeof makeStorage>
   readonly activities: ActivityStore
   readonly logLines: string[] = []
   readonly #options: HttpOptions
@@ -34,6 +36,7 @@ export class HttpHarness {
     this.engine = new EngineDouble(arenaBytes)
     this.#options = options
     this.dataDir = mkdtempSync(join(tmpdir(), 'kvtier-http-'))
+    this.storage = makeStorage(this.dataDir)
     this.activities = new ActivityStore({ path: ':memory:', clock: this.clock, newId: () => crypto.randomUUID() })
   }
 
@@ -79,6 +82,7 @@ export class HttpHarness {
     let id = 0
     this.#service = await HttpService.create({
       engine: this.engine,
+      storage: this.storage.service,
       arena: this.engine.arena,
       activities: this.activities,
       clock: this.clock,

@@ -14,6 +14,7 @@ import { CacheError } from '../../core/errors.ts'
 import { actorOf } from './auth.ts'
 import type { EnginePort, ModelLayout } from './engine-port.ts'
 import { badRequest } from './schemas.ts'
+import type { StoragePort } from './storage-port.ts'
 
 /** The fastify instance of the API: its schemas are TypeBox, so handlers are typed by them. */
 export type Api = FastifyInstance<
@@ -27,6 +28,7 @@ export type Api = FastifyInstance<
 /** What the routes work with. */
 export interface ApiParts {
   readonly engine: EnginePort
+  readonly storage: StoragePort
   /** The whole arena, shared with the data thread. */
   readonly arena: Uint8Array
   readonly activities: ActivityStore

@@ -26,6 +26,8 @@ export interface EnginePort {
 
   /** Whether the shard can be read, and its length. Touches and counts nothing. */
   statShard(shard: ShardRef): Promise<{ status: 'hit'; length: number } | { status: 'miss' }>
+  /** found[i] = 1 when shard i of the batch can be read. Touches and counts nothing. */
+  statShards(batch: ShardBatch): Promise<Uint8Array>
   /** Leases one shard for reading, and counts it as served once the lease is released with `served`. */
   leaseShard(shard: ShardRef): Promise<SlotLease | { status: 'miss' }>
   /** Reports that the whole shard of this lease reached the client, and releases it. */
@@ -40,7 +42,6 @@ export interface EnginePort {
   /** Gives the slot back. The caller promises not to write to it any more, also when the lease has expired. */
   abortShard(leaseId: string): Promise<void>
 
-  adapters(): Promise<AdapterInfo[]>
   /** Removes chunks from the tiers named. Leased ones vanish from lookups at once and are freed later. */
   clear(filter: ClearFilter): Promise<ClearAnswer>
   /** Keeps the resident chunks of a prompt in L1 until unpinned. */
@@ -53,6 +54,12 @@ export interface EnginePort {
   quarantine(): Promise<LateWorkerInfo[]>
   /** Frees what such a worker, or all (null), keep: its process is known to be done. @returns what was freed. */
   releaseQuarantine(worker: string | null): Promise<LateWorkerInfo[]>
+
+  /** Quotas and usage of one cache salt, or of all that have any, the largest first; at most `countMax`. */
+  quotas(countMax: number): Promise<QuotaList>
+  quota(salt: string): Promise<QuotaInfo>
+  /** Sets the quota of a salt and keeps it for the next start. Without `limits`: the default again; false = it had none. */
+  setQuota(salt: string, limits?: QuotaLimits): Promise<boolean>
 
   /** One JSON object about the whole engine. `simulated` names what is not real, in words. */
   status(): Promise<EngineStatus>
@@ -115,6 +122,12 @@ export interface ShardRef {
   readonly hash: Uint8Array
 }
 
+/** Shards of one rank. */
+export interface ShardBatch extends Omit<ShardRef, 'hash'> {
+  /** 32 bytes a shard, end to end. */
+  readonly hashes: Uint8Array
+}
+
 /** A place in the arena, `offset` and `length` in bytes, for `ttlMs` from when it was given. */
 export interface SlotLease {
   readonly status: 'granted'
@@ -127,19 +140,6 @@ export interface SlotLease {
 export interface ReserveRefusal {
   /** `present`: already readable. `busy`: another client writes it. */
   readonly status: 'present' | 'busy' | 'no_parent' | 'no_room'
-}
-
-export interface AdapterInfo {
-  readonly name: string
-  readonly type: string
-  readonly state: 'active' | 'draining' | 'removed' | 'failed'
-  readonly usageBytes: number
-  /** 0 = no limit. */
-  readonly capacityBytes: number
-  readonly objects: number
-  readonly inflightStores: number
-  readonly inflightLoads: number
-  readonly inflightLoadBytes: number
 }
 
 export type TierName = 'l0' | 'l1' | 'l2'
@@ -194,6 +194,29 @@ export interface LateWorkerInfo {
   readonly transfers: number
   readonly writeBytes: number
   readonly readBytes: number
+}
+
+/** Bytes; 0 = no limit; absent = the default. */
+export interface QuotaLimits {
+  readonly l1Bytes?: number
+  readonly l2Bytes?: number
+}
+
+/** Limits in force, 0 = none, and what is held. */
+export interface QuotaInfo {
+  readonly salt: string
+  readonly isOwn: boolean
+  readonly l1Bytes: number
+  readonly l2Bytes: number
+  readonly l1UsageBytes: number
+  readonly l2Usage: readonly { readonly adapter: string; readonly bytes: number }[]
+}
+
+export interface QuotaList {
+  readonly defaults: { readonly l1DefaultBytes: number; readonly l2DefaultBytes: number }
+  readonly salts: readonly QuotaInfo[]
+  /** Salts beyond the limit of the answer. */
+  readonly leftOut: number
 }
 
 export interface EngineStatus {

@@ -15,9 +15,13 @@ import { activityRoutes } from './routes/activity-routes.ts'
 import { adminRoutes } from './routes/admin-routes.ts'
 import { chunkRoutes } from './routes/chunk-routes.ts'
 import { healthRoutes } from './routes/health-routes.ts'
+import { jobRoutes } from './routes/job-routes.ts'
 import { lookupRoutes } from './routes/lookup-routes.ts'
 import { modelRoutes } from './routes/model-routes.ts'
+import { peerRoutes } from './routes/peer-routes.ts'
+import { quotaRoutes } from './routes/quota-routes.ts'
 import { quarantineRoutes } from './routes/quarantine-routes.ts'
+import { storageRoutes } from './routes/storage-routes.ts'
 import { errorAnswers, JSON_BODY_MAX, NoQuery } from './schemas.ts'
 import type { TokenStore } from './token-store.ts'
 
@@ -64,7 +68,9 @@ export class HttpService {
   /** Builds the API. @throws CacheError CONFIG_INVALID when it would be open to others without a token. */
   static async create(given: HttpServiceParts): Promise<HttpService> {
     const { options, tokens, clock } = given
-    const parts = { ...given, engine: boundedEngine(given.engine, clock, options.answerTimeoutMs) }
+    const engine = boundedEngine(given.engine, clock, options.answerTimeoutMs)
+    const storage = boundedEngine(given.storage, clock, options.answerTimeoutMs)
+    const parts = { ...given, engine, storage }
     const allowedHosts = options.allowedHosts.map((host) => host.toLowerCase())
     const gate = new Gatekeeper({ bindHost: options.host, allowedHosts }, tokens)
     gate.checkBind()
@@ -172,9 +178,13 @@ async function addRoutes(api: Api, parts: HttpServiceParts): Promise<void> {
   })
   lookupRoutes(api, parts)
   modelRoutes(api, parts)
+  peerRoutes(api, parts)
   chunkRoutes(api, parts)
   adminRoutes(api, parts)
+  quotaRoutes(api, parts)
   quarantineRoutes(api, parts)
+  storageRoutes(api, parts)
+  jobRoutes(api, parts)
   activityRoutes(api, parts)
   healthRoutes(api, parts)
   const document = { summary: 'This document', querystring: NoQuery, response: { ...errorAnswers } }

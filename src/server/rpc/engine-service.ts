@@ -5,10 +5,10 @@ import type { Engine } from '../../engine/engine.ts'
 import type { Lookup } from '../../engine/lookup.ts'
 import { checkModelName, checkSalt, type ModelRegistry, type RegisteredModel } from '../../engine/model-registry.ts'
 import type { PromptHasher, PromptQuery } from '../../engine/prompt-hasher.ts'
+import type { Quotas } from '../../engine/quotas.ts'
 import { engineStatus, notReadyReasons, type StatusFacts } from '../../engine/status.ts'
 import { SlotList } from '../../l1/slot-list.ts'
 import type {
-  AdapterInfo,
   ClearAnswer,
   ClearFilter,
   EnginePort,
@@ -21,7 +21,11 @@ import type {
   PinAnswer,
   PinInfo,
   PinQuery,
+  QuotaInfo,
+  QuotaLimits,
+  QuotaList,
   ReserveRefusal,
+  ShardBatch,
   ShardRef,
   SlotLease,
 } from '../http/engine-port.ts'
@@ -31,6 +35,7 @@ export interface EngineServiceParts {
   readonly engine: Engine
   readonly models: ModelRegistry
   readonly hasher: PromptHasher
+  readonly quotas: Quotas
   readonly clock: Clock
   readonly facts: StatusFacts
   /** What other servers say of themselves, by section of the status. */
@@ -115,6 +120,18 @@ export class EngineService implements EnginePort {
     return { status: 'hit', length: l1.spaces.spec(space).shardBytes }
   }
 
+  async statShards({ model, salt, ranks, rank, hashes }: ShardBatch): Promise<Uint8Array> {
+    const { l1 } = this.#parts.engine
+    const chain = HashChain.of(hashes)
+    const space = l1.spaces.find(model, salt, ranks)
+    const found = new Uint8Array(chain.count)
+    if (space === -1) return found
+    for (let index = 0; index < chain.count; index += 1) {
+      found[index] = l1.queries.isReadable(space, rank, chain, index) ? 1 : 0
+    }
+    return found
+  }
+
   async leaseShard(shard: ShardRef): Promise<SlotLease | { status: 'miss' }> {
     const { engine, clock } = this.#parts
     const { leaseTtlMs } = engine.options
@@ -178,10 +195,6 @@ export class EngineService implements EnginePort {
     if (held?.kind === 'write') this.#end(held)
   }
 
-  async adapters(): Promise<AdapterInfo[]> {
-    return this.#parts.engine.adapters.describe()
-  }
-
   clear({ model, salt, tiers }: ClearFilter): Promise<ClearAnswer> {
     const filter = { ...(model === undefined ? {} : { model }), ...(salt === undefined ? {} : { salt }) }
     const choice = { l0: tiers.includes('l0'), l1: tiers.includes('l1'), l2: tiers.includes('l2') }
@@ -217,6 +230,21 @@ export class EngineService implements EnginePort {
 
   async releaseQuarantine(worker: string | null): Promise<LateWorkerInfo[]> {
     return this.#parts.quarantine?.release(worker) ?? []
+  }
+
+  async quotas(countMax: number): Promise<QuotaList> {
+    const { quotas } = this.#parts
+    return { defaults: quotas.defaults, ...(await quotas.list(countMax)) }
+  }
+
+  async quota(salt: string): Promise<QuotaInfo> {
+    checkSalt(salt)
+    return this.#parts.quotas.report(salt)
+  }
+
+  async setQuota(salt: string, limits?: QuotaLimits): Promise<boolean> {
+    checkSalt(salt)
+    return this.#parts.quotas.set(salt, limits && { l1Bytes: limits.l1Bytes, l2Bytes: limits.l2Bytes })
   }
 
   async status(): Promise<EngineStatus> {

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { CacheError } from '../../../core/errors.ts'
 import type { Api, ApiParts } from '../api.ts'
 import { layoutOf, recordAct, unregistered } from '../api.ts'
-import type { AdapterInfo, PinInfo } from '../engine-port.ts'
+import type { PinInfo } from '../engine-port.ts'
 import {
   badRequest,
   CacheSalt,
@@ -18,17 +18,6 @@ import {
 
 const TIERS = ['l0', 'l1', 'l2'] as const
 
-const Adapter = Type.Object({
-  name: Type.String(),
-  type: Type.String(),
-  state: Type.String({ description: 'active, draining, removed or failed' }),
-  usage_bytes: Count,
-  capacity_bytes: Type.Integer({ minimum: 0, format: 'int64', description: '0 = no limit.' }),
-  objects: Count,
-  inflight_stores: Count,
-  inflight_loads: Count,
-  inflight_load_bytes: Count,
-})
 const ClearBody = Type.Object(
   {
     model: Type.Optional(ModelName),
@@ -56,14 +45,6 @@ const Pin = Type.Object({
 
 /** What operators see of the tiers and do to them. */
 export function adminRoutes(api: Api, parts: ApiParts): void {
-  const list = {
-    summary: 'L2 adapters and their state',
-    querystring: NoQuery,
-    response: { 200: Type.Object({ adapters: Type.Array(Adapter) }), ...errorAnswers },
-  }
-  api.get('/v1/l2/adapters', { schema: list, config: { scope: 'read' } }, async () => {
-    return { adapters: (await parts.engine.adapters()).map(adapterOf) }
-  })
   addClear(api, parts)
   addPins(api, parts)
 }
@@ -158,20 +139,6 @@ function addPins(api: Api, parts: ApiParts): void {
 // In a filter an absent salt means every salt, so the schema must not fill one in.
 function CacheSaltWithoutDefault() {
   return Type.String({ maxLength: 128, description: 'Absent = every salt; only with model.' })
-}
-
-function adapterOf(info: AdapterInfo) {
-  return {
-    name: info.name,
-    type: info.type,
-    state: info.state,
-    usage_bytes: info.usageBytes,
-    capacity_bytes: info.capacityBytes,
-    objects: info.objects,
-    inflight_stores: info.inflightStores,
-    inflight_loads: info.inflightLoads,
-    inflight_load_bytes: info.inflightLoadBytes,
-  }
 }
 
 function pinOf(pin: PinInfo) {

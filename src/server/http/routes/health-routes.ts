@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import type { Api, ApiParts } from '../api.ts'
 import { errorAnswers, NoQuery } from '../schemas.ts'
+import type { AdapterHealth } from '../storage-port.ts'
 
 /** An engine that does not answer within this time is not ready. */
 const READINESS_TIMEOUT_MS = 1000
@@ -9,7 +10,13 @@ const Status = Type.Object(
   { simulated: Type.Array(Type.String(), { description: 'What is not real, in words.' }) },
   { additionalProperties: true },
 )
-const Ready = Type.Object({ ready: Type.Boolean(), reasons: Type.Array(Type.String()) })
+const Ready = Type.Object({
+  ready: Type.Boolean(),
+  reasons: Type.Array(Type.String()),
+  l2: Type.Array(Type.Object({ name: Type.String(), state: Type.String(), circuit: Type.String() }), {
+    description: 'L2 adapters: none of them is needed to be ready, because L1 serves without them.',
+  }),
+})
 
 /** Whether the process lives, whether it should get traffic, and everything it knows of itself. */
 export function healthRoutes(api: Api, parts: ApiParts): void {
@@ -27,8 +34,8 @@ export function healthRoutes(api: Api, parts: ApiParts): void {
     response: { 200: Ready, 503: Ready, ...errorAnswers },
   }
   api.get('/readyz', { schema: ready, config: { scope: 'public' } }, async (_request, reply) => {
-    const reasons = await readiness(parts)
-    return reply.code(reasons.length === 0 ? 200 : 503).send({ ready: reasons.length === 0, reasons })
+    const { reasons, l2 } = await readiness(parts)
+    return reply.code(reasons.length === 0 ? 200 : 503).send({ ready: reasons.length === 0, reasons, l2 })
   })
 
   const status = {
@@ -42,16 +49,27 @@ export function healthRoutes(api: Api, parts: ApiParts): void {
   })
 }
 
-async function readiness({ engine, clock }: ApiParts): Promise<string[]> {
+interface Readiness {
+  readonly reasons: string[]
+  readonly l2: AdapterHealth[]
+}
+
+async function readiness({ engine, storage, clock }: ApiParts): Promise<Readiness> {
   let stop = (): void => {}
-  const silence = new Promise<string[]>((resolve) => {
-    const timer = clock.schedule(READINESS_TIMEOUT_MS, () => resolve(['the engine does not answer']))
+  const silence = new Promise<Readiness>((resolve) => {
+    const timer = clock.schedule(READINESS_TIMEOUT_MS, () =>
+      resolve({ reasons: ['the engine does not answer'], l2: [] }),
+    )
     stop = () => timer.cancel()
   })
+  const answer = async (): Promise<Readiness> => {
+    const [reasons, l2] = await Promise.all([engine.readiness(), storage.health()])
+    return { reasons, l2 }
+  }
   try {
-    return await Promise.race([engine.readiness(), silence])
+    return await Promise.race([answer(), silence])
   } catch (error) {
-    return [error instanceof Error ? error.message : 'the engine does not answer']
+    return { reasons: [error instanceof Error ? error.message : 'the engine does not answer'], l2: [] }
   } finally {
     stop()
   }

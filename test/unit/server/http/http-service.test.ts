@@ -19,10 +19,10 @@ describe('health', () => {
   })
 
   it('is ready without reasons, and not with one', async () => {
-    expect((await get('/readyz')).json()).toEqual({ ready: true, reasons: [] })
+    expect((await get('/readyz')).json()).toEqual({ ready: true, reasons: [], l2: [] })
     harness.engine.reasons = ['loop eviction stalled for 12 s']
     const answer = await get('/readyz')
-    expect([answer.statusCode, answer.json()]).toEqual([503, { ready: false, reasons: harness.engine.reasons }])
+    expect([answer.statusCode, answer.json()]).toEqual([503, { ready: false, reasons: harness.engine.reasons, l2: [] }])
   })
 
   it('is not ready when the engine does not answer', async () => {
@@ -30,7 +30,7 @@ describe('health', () => {
     const asked = get('/readyz')
     while (harness.clock.nextDueMs() === Number.POSITIVE_INFINITY) await new Promise((resolve) => setImmediate(resolve))
     harness.clock.advance(1000)
-    expect((await asked).json()).toEqual({ ready: false, reasons: ['the engine does not answer'] })
+    expect((await asked).json()).toEqual({ ready: false, reasons: ['the engine does not answer'], l2: [] })
   })
 
   it('says what is simulated', async () => {

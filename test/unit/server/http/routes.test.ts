@@ -335,10 +335,4 @@ describe('administration', () => {
     const answer = await post('/v1/pins', { model: 'm', tokens }, harness.bearer('admin'))
     expect([answer.statusCode, answer.json().error.code]).toEqual([status, code])
   })
-
-  it('lists adapters', async () => {
-    expect((await get('/v1/l2/adapters')).json().adapters).toMatchObject([
-      { name: 'disk', type: 'filesystem', state: 'active', usage_bytes: 2 ** 40, inflight_load_bytes: 4096 },
-    ])
-  })
 })
