@@ -29,7 +29,6 @@ export const RANKS: Readonly<Record<string, number>> = {
 export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   '@fastify/swagger': ['server/http'],
   '@fastify/type-provider-typebox': ['server/http'],
-  aws4: ['l2/adapters/s3'],
   '@opentelemetry/api': ['metrics', 'server/push'],
   '@opentelemetry/otlp-transformer': ['server/push'],
   '@opentelemetry/resources': ['server/push'],
