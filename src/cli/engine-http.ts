@@ -1,45 +1,77 @@
 import { readFileSync } from 'node:fs'
-import { CacheError } from '../core/errors.ts'
+import { CacheError, ERRORS, type ErrorCode } from '../core/errors.ts'
 import type { CommandCall, OptionSpec } from './command.ts'
 import { DATA_DIR_OPTION, dataDirOf } from './data-dir-option.ts'
 import { readAddresses } from './engine-addresses.ts'
 import { usageError } from './report-error.ts'
 
-const TIMEOUT_MS = 5_000
+const TIMEOUT_MS = 10_000
 
-/** Options of the commands that ask the HTTP API of a running engine. */
+/** The options of commands that ask a running engine over HTTP. */
 export const HTTP_OPTIONS: readonly OptionSpec[] = [
   { name: 'url', value: 'URL', help: 'HTTP address of the engine.', default: 'the one in --data-dir' },
   DATA_DIR_OPTION,
   { name: 'token-file', value: 'FILE', help: 'File that holds a bearer token.' },
 ]
 
+export interface EngineRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  readonly path: string
+  readonly body?: object
+  readonly timeoutMs?: number
+}
+
+/** Asks the engine that `HTTP_OPTIONS` name. A body makes it a POST. @throws CacheError as `callEngine`. */
+export function askEngine(call: CommandCall, path: string, body?: object): Promise<object> {
+  return body === undefined ? callEngine(call, 'GET', path) : callEngine(call, 'POST', path, body)
+}
+
 /**
- * Asks the HTTP API of the engine that `HTTP_OPTIONS` name. A body makes it a POST.
+ * Asks the engine of `--url` or `--data-dir`.
  *
- * @throws CacheError NOT_FOUND, CONFIG_INVALID
+ * @returns the body of the answer; {} when it has none.
+ * @throws CacheError NOT_FOUND when no engine answers; when it refuses, its own code and words.
  */
-export async function askEngine(call: CommandCall, path: string, body?: object): Promise<object> {
+export async function callEngine(
+  call: CommandCall,
+  method: EngineRequest['method'],
+  path: string,
+  body?: object,
+  timeoutMs = TIMEOUT_MS,
+): Promise<object> {
   const url = new URL(path, baseUrl(call))
-  const token = readToken(call)
-  let response: Response
+  const response = await send(
+    url,
+    { method, path, timeoutMs, ...(body === undefined ? {} : { body }) },
+    readToken(call),
+  )
+  if (response.status === 204) return {}
+  const answer = (await response.json().catch(() => null)) as { error?: { message?: string; code?: string } } | null
+  if (response.ok && answer !== null) return answer
+  const hint = response.status === 401 || response.status === 403 ? '; give --token-file' : ''
+  const message = answer?.error?.message ?? 'no JSON in the answer'
+  const code = answer?.error?.code ?? ''
+  const known = Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : 'NOT_FOUND'
+  throw new CacheError(known, `${url} answers ${response.status}: ${message}${hint}`)
+}
+
+async function send(url: URL, request: EngineRequest, token: string | undefined): Promise<Response> {
+  const { method, body, timeoutMs = TIMEOUT_MS } = request
   try {
-    const headers = {
-      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
-      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-    }
-    const request = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
-    response = await fetch(url, { ...request, headers, signal: AbortSignal.timeout(TIMEOUT_MS) })
+    return await fetch(url, {
+      method,
+      headers: {
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(timeoutMs),
+    })
   } catch (error) {
     const cause = (error as Error).cause as NodeJS.ErrnoException | undefined
     const reason = cause?.code ?? (error as Error).name
     throw new CacheError('NOT_FOUND', `no engine answers at ${url.origin} (${reason}); is it running?`, {}, error)
   }
-  const answer = (await response.json().catch(() => null)) as { error?: { message?: string } } | null
-  if (response.ok && answer !== null) return answer
-  const hint = response.status === 401 || response.status === 403 ? '; give --token-file' : ''
-  const message = answer?.error?.message ?? 'no JSON in the answer'
-  throw new CacheError('NOT_FOUND', `${url} answers ${response.status}: ${message}${hint}`)
 }
 
 function baseUrl(call: CommandCall): URL {
