@@ -1,10 +1,15 @@
 import { Readable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { crc32 } from 'node:zlib'
 import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
 import type { EnginePort, ShardRef, SlotLease } from './engine-port.ts'
 
 /** Bytes of a response that are handed to the socket at a time. The event loop runs in between. */
 const PIECE_BYTES = 256 * 1024
+
+/** Bytes that are summed at a time: about 0.15 ms. */
+const SUMMED_BYTES = 1024 * 1024
 
 /** What moves chunk bytes between a client and the arena. */
 export interface TransferParts {
@@ -57,6 +62,18 @@ export class SlotReader extends Readable {
     this.#shard = shard
     this.#lease = lease
     this.#renewed = new RenewedLease(parts, lease)
+  }
+
+  /** Sums the bytes before the first of them is sent, in turns of the event loop. @throws CacheError LEASE_EXPIRED */
+  async checksum(): Promise<number> {
+    const { offset, length } = this.#lease
+    let sum = 0
+    for (let from = 0; from < length; from += SUMMED_BYTES) {
+      if (from > 0) await nextTurn()
+      if (!this.#renewed.isFresh) await this.#renewed.renew()
+      sum = crc32(this.#parts.arena.subarray(offset + from, offset + Math.min(length, from + SUMMED_BYTES)), sum)
+    }
+    return sum
   }
 
   override _read(): void {

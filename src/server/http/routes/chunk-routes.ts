@@ -16,8 +16,11 @@ import {
   RANKS_MAX,
   Ranks,
 } from '../schemas.ts'
+import { checkSameLayout } from './peer-routes.ts'
 
 const BINARY = 'application/octet-stream'
+/** The crc32 (zlib polynomial) of the body, 8 hex digits. */
+const CHECKSUM_HEADER = 'x-kvtier-crc32'
 
 const Params = Type.Object({ hash: Hash })
 const address = {
@@ -27,6 +30,14 @@ const address = {
   rank: Type.Optional(Type.Integer({ minimum: 0, maximum: RANKS_MAX - 1, default: 0, description: 'Which shard.' })),
 }
 const ReadQuery = Type.Object(address, { additionalProperties: false })
+const RetrieveQuery = Type.Object(
+  {
+    ...address,
+    layout: Type.Optional(Type.String({ maxLength: 64, description: 'Must be that of the registered model.' })),
+    checksum: Type.Optional(Type.Boolean({ description: `Whether the answer says ${CHECKSUM_HEADER}.` })),
+  },
+  { additionalProperties: false },
+)
 const WriteQuery = Type.Object(
   {
     ...address,
@@ -103,17 +114,30 @@ function addRetrieve(api: Api, parts: ApiParts): void {
     summary: 'Retrieve one shard',
     produces: [BINARY],
     params: Params,
-    querystring: ReadQuery,
+    querystring: RetrieveQuery,
     response: { 200: Bytes, ...errorAnswers },
   }
   api.get('/v1/chunks/:hash', { schema, config: { scope: 'inference' } }, async (request, reply) => {
-    const layout = await registeredLayout(parts, request.query)
-    const shard = shardOf(request.params.hash, request.query, layout)
+    const { query } = request
+    const layout = await registeredLayout(parts, query)
+    if (query.layout !== undefined) checkSameLayout(layout, { ...layout, layout: query.layout })
+    const shard = shardOf(request.params.hash, query, layout)
     const lease = await parts.engine.leaseShard(shard)
     if (lease.status === 'miss') throw miss()
+    const body = new SlotReader(parts, shard, lease)
+    if (query.checksum === true) reply.header(CHECKSUM_HEADER, await checksumOf(body))
     reply.header('content-type', BINARY).header('content-length', lease.length)
-    return reply.send(new SlotReader(parts, shard, lease))
+    return reply.send(body)
   })
+}
+
+async function checksumOf(body: SlotReader): Promise<string> {
+  try {
+    return (await body.checksum()).toString(16).padStart(8, '0')
+  } catch (error) {
+    body.destroy() // and its lease with it
+    throw error
+  }
 }
 
 function addProbe(api: Api, parts: ApiParts): void {
