@@ -66,6 +66,18 @@ export const COMMANDS: readonly CommandSpec[] = [
     load: () => import('./check-config.ts'),
   },
   {
+    name: 'manifests',
+    summary: 'Write the Kubernetes objects of an engine definition.',
+    description:
+      'Reads an engine definition and prints a Deployment (or DaemonSet) with the engine beside the inference server, ' +
+      'its options, the headless Service NAME-metrics, and, where asked for, ServiceMonitor, PrometheusRule and ' +
+      'dashboard. A field that is wrong is named with its path.',
+    positionals: [{ name: 'FILE', help: 'The engine definition, YAML; config/k8s/engine.yaml is an example.' }],
+    options: [],
+    examples: [['kvtier manifests engine.yaml | kubectl apply -f -', 'Runs the engine on a cluster']],
+    load: () => import('./manifests.ts'),
+  },
+  {
     name: 'print',
     summary: 'Print a list, the tables of the README, the Grafana dashboard or the Prometheus rules.',
     positionals: [{ name: 'TOPIC', help: 'What to print.', choices: PRINT_TOPICS }],

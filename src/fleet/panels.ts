@@ -207,7 +207,8 @@ const L2: PanelRow = {
     },
     {
       title: 'Failures by reason',
-      guide: 'A load fails with l1_oom where L1 had no room, with not_found where the object went away; the rest is the backend.',
+      guide:
+        'A load fails with l1_oom where L1 had no room, with not_found where the object went away; the rest is the backend.',
       kind: 'timeseries',
       unit: 'ops',
       queries: [

@@ -17,11 +17,11 @@ export const RANKS: Readonly<Record<string, number>> = {
   transfer: 3,
   engine: 4,
   client: 4,
-  fleet: 5,
   replay: 5,
   server: 5,
   config: 5,
   app: 6,
+  fleet: 6,
   cli: 7,
 }
 
@@ -40,7 +40,7 @@ export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   pino: ['app', 'server/http'],
   'prom-client': ['metrics', 'server/metrics'],
   redis: ['l2/adapters/redis'],
-  typebox: ['server/http', 'config'],
+  typebox: ['server/http', 'config', 'fleet'],
   undici: ['l2/adapters', 'server/push'],
   yaml: ['config', 'fleet'],
   zeromq: ['client', 'server/mp'],

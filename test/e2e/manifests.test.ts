@@ -1,0 +1,160 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { parse, parseAllDocuments, stringify } from 'yaml'
+import { runCommand } from '../support/engine-process.ts'
+import { goTool } from '../support/go-program.ts'
+import { REPOSITORY } from '../support/source-tree.ts'
+
+const EXAMPLE = join(REPOSITORY, 'config/k8s/engine.yaml')
+const SPEC = { image: 'kvtier:1', l1: { size: '1GiB' } }
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'kvtier-manifests-'))
+})
+afterEach(() => rmSync(folder, { recursive: true }))
+
+function definition(spec: object): string {
+  const file = join(folder, 'engine.yaml')
+  writeFileSync(file, stringify({ engine: { name: 'a', spec: { ...SPEC, ...spec } } }))
+  return file
+}
+
+/** Kind and name of each object, by types of the Kubernetes API that refuse unknown fields. */
+function checked(program: string, text: string): string[] {
+  const { status, stdout, stderr } = spawnSync(program, { input: text, encoding: 'utf8' })
+  expect(status, stderr).toBe(0)
+  return stdout.trimEnd().split('\n')
+}
+
+it.each<[string, object, string[]]>([
+  ['a bare engine', {}, ['ConfigMap a-config', 'Deployment a']],
+  ['one on each node', { kind: 'DaemonSet' }, ['ConfigMap a-config', 'DaemonSet a']],
+  [
+    'a scraped one',
+    { prometheus: { enabled: true, port: 9191 } },
+    ['ConfigMap a-config', 'Deployment a', 'Service a-metrics'],
+  ],
+  [
+    'a monitored one',
+    { prometheus: { enabled: true, serviceMonitor: { enabled: true, labels: { release: 'p' } } } },
+    ['ConfigMap a-config', 'Deployment a', 'Service a-metrics', 'ServiceMonitor a-metrics'],
+  ],
+  [
+    'one that pushes',
+    { 'otlp-endpoint': 'http://collector:4318', observability: { enabled: true }, prometheus: { enabled: true } },
+    ['ConfigMap a-config', 'Deployment a'],
+  ],
+  [
+    'one with everything',
+    {
+      auth: { tokensSecret: 'tokens' },
+      secretEnv: { AWS_SECRET_ACCESS_KEY: { secret: 's3', key: 'secret' } },
+      storage: { size: '10Gi', storageClassName: 'fast' },
+      resources: { limits: { memory: '4Gi' } },
+      tolerations: [{ key: 'gpu', operator: 'Exists' }],
+      affinity: { nodeAffinity: {} },
+      inference: { image: 'vllm', args: ['--model=x'], volumeMounts: [{ name: 'tmp', mountPath: '/tmp' }] },
+      alerts: { enabled: true, labels: { release: 'p' } },
+      dashboard: { enabled: true },
+    },
+    ['ConfigMap a-config', 'Deployment a', 'PrometheusRule a-rules', 'ConfigMap a-dashboard'],
+  ],
+])('the objects of %s are of the Kubernetes API', async (_name, spec, objects) => {
+  const { code, stdout, stderr } = await runCommand(['manifests', definition(spec)])
+  expect(code, stderr).toBe(0)
+  expect(parseAllDocuments(stdout).map((each) => `${each.get('kind')} ${each.getIn(['metadata', 'name'])}`)).toEqual(
+    objects,
+  )
+})
+
+it('types of the Kubernetes API take every object, and a foreign field is refused', async (context) => {
+  const program = goTool(context, 'strict-manifests')
+  const { stdout, code } = await runCommand(['manifests', EXAMPLE])
+  expect(code).toBe(0)
+  expect(checked(program, stdout)).toHaveLength(6)
+  const full = definition({
+    kind: 'DaemonSet',
+    auth: { tokensSecret: 'tokens' },
+    secretEnv: { SECRET: { secret: 's3', key: 'secret' } },
+    storage: { size: '10Gi', storageClassName: 'fast' },
+    'otlp-endpoint': 'http://collector:4318',
+    inference: { image: 'vllm' },
+  })
+  expect(checked(program, (await runCommand(['manifests', full])).stdout)).toEqual([
+    'ConfigMap a-config',
+    'DaemonSet a',
+  ])
+  const foreign = spawnSync(program, { input: stdout.replace('sizeLimit:', 'sizeLimits:'), encoding: 'utf8' })
+  expect(foreign.status).toBe(1)
+  expect(foreign.stderr).toContain('sizeLimits')
+})
+
+it('the config of the pod is one that the engine takes, and its volume holds L1', async () => {
+  const { stdout } = await runCommand(['manifests', EXAMPLE])
+  const documents = parseAllDocuments(stdout).map((each) => each.toJS())
+  const config = join(folder, 'kvtier.yaml')
+  writeFileSync(config, documents[0].data['kvtier.yaml'])
+  const check = await runCommand(['check-config', '--config', config, '--json'])
+  expect(check.code, check.stderr).toBe(0)
+  const pod = documents[1].spec.template.spec
+  const shm = pod.volumes.find((volume: { name: string }) => volume.name === 'shm')
+  expect(Number.parseInt(shm.emptyDir.sizeLimit, 10)).toBeGreaterThan(64 * 1024)
+  const mounts = [...pod.initContainers, ...pod.containers].map(
+    (each: { volumeMounts: { name: string }[] }) => each.volumeMounts,
+  )
+  for (const mounted of mounts) expect(mounted).toContainEqual({ name: 'shm', mountPath: '/dev/shm' })
+})
+
+it('a ServiceMonitor selects the Service of its engine and carries the labels of the scraper', async () => {
+  const labels = { release: 'prometheus', team: 'x' }
+  const file = definition({ prometheus: { enabled: true, serviceMonitor: { enabled: true, labels } } })
+  const documents = parseAllDocuments((await runCommand(['manifests', file])).stdout).map((each) => each.toJS())
+  const [service, monitor] = documents.slice(-2)
+  expect(service).toMatchObject({ spec: { clusterIP: 'None', ports: [{ name: 'metrics', port: 9090 }] } })
+  expect(monitor.metadata.labels).toMatchObject(labels)
+  expect(service.metadata.labels).toMatchObject(monitor.spec.selector.matchLabels)
+  expect(monitor.spec.endpoints[0].port).toBe(service.spec.ports[0].name)
+})
+
+it.each<[string, object, string]>([
+  ['an unknown field', { prometheus: { enable: true } }, 'engine.spec.prometheus.enable is not a field'],
+  ['a wrong type', { replicas: 'two' }, 'engine.spec.replicas must be integer'],
+  ['an unknown option', { l1: { size: '1GiB', sise: 1 } }, 'did you mean l1.size?'],
+  ['an option that is wrong', { l1: { size: 'big' } }, 'write a size with a unit'],
+  ['no size of L1', { l1: {} }, 'engine.spec.l1.size is missing'],
+  ['a port that the pod decides', { http: { port: 1 } }, 'engine.spec.http is set by the manifests'],
+  ['a monitor of nothing', { prometheus: { serviceMonitor: { enabled: true } } }, 'needs prometheus.enabled: true'],
+  ['replicas of a DaemonSet', { kind: 'DaemonSet', replicas: 2 }, 'a DaemonSet runs one engine a node'],
+  ['push without an endpoint', { observability: { enabled: true } }, 'there is no endpoint'],
+  ['a gRPC endpoint', { 'otlp-endpoint': 'http://collector:4317' }, 'http://collector:4318'],
+])('a definition with %s is refused in one line with its path', async (_name, spec, text) => {
+  const { code, stdout, stderr } = await runCommand(['manifests', definition(spec)])
+  expect(code).toBe(2)
+  expect(stdout).toBe('')
+  expect(stderr).toContain(text)
+  expect(stderr.trimEnd()).not.toContain('\n')
+})
+
+it('a file that is missing, no YAML or no definition is refused', async () => {
+  const file = join(folder, 'engine.yaml')
+  for (const [text, says] of [
+    ['engine: {name: Upper, spec: {}}', 'engine.'],
+    ['engine: [', 'not valid YAML'],
+    ['a: 1', 'engine is missing'],
+    ['engine: {name: a, spec: {l1: {size: 1GiB}}}', 'engine.spec.image is missing'],
+  ] as const) {
+    writeFileSync(file, text)
+    const { code, stderr } = await runCommand(['manifests', file])
+    expect(code).toBe(2)
+    expect(stderr).toContain(says)
+  }
+  expect((await runCommand(['manifests', join(folder, 'none.yaml')])).stderr).toContain('ENOENT')
+})
+
+it('the example of an engine names what it says', () => {
+  expect(parse(readFileSync(EXAMPLE, 'utf8')).engine.name).toBe('qwen')
+})
