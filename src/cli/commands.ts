@@ -2,6 +2,7 @@ import type { CommandSpec } from './command.ts'
 import { DATA_DIR_OPTION } from './data-dir-option.ts'
 import { MP_ADDRESS_OPTION } from './engine-addresses.ts'
 import { HTTP_OPTIONS } from './engine-http.ts'
+import { L2_COMMANDS } from './l2-commands.ts'
 import { replayOptions } from './replay-options.ts'
 import { serveOptions } from './serve-options.ts'
 
@@ -171,6 +172,38 @@ export const COMMANDS: readonly CommandSpec[] = [
     examples: [['kvtier quarantine release 1234567890', 'After the worker was killed']],
     load: () => import('./quarantine.ts'),
   },
+  {
+    name: 'quota list',
+    summary: 'Show what cache salts hold, and may hold.',
+    positionals: [],
+    options: HTTP_OPTIONS,
+    examples: [['kvtier quota list', 'Salts with a quota of their own or bytes, the largest in L1 first']],
+    load: () => import('./quota.ts'),
+  },
+  {
+    name: 'quota set',
+    summary: 'Set what a cache salt may hold, over all its models.',
+    description:
+      'In force at once, and kept for the next start. A limit that is not given is the default of ' +
+      '--quota-default-l1 and --quota-default-l2; 0 is no limit.',
+    positionals: [{ name: 'SALT', help: 'The cache salt; "" is the empty one.' }],
+    options: [
+      { name: 'l1', value: 'SIZE', help: 'Bytes of L1.' },
+      { name: 'l2', value: 'SIZE', help: 'Bytes of each L2 adapter that keeps account of salts.' },
+      ...HTTP_OPTIONS,
+    ],
+    examples: [['kvtier quota set team-a --l1 2GiB --l2 50GiB', 'Both tiers']],
+    load: () => import('./quota.ts'),
+  },
+  {
+    name: 'quota remove',
+    summary: 'Give a cache salt the default quota again.',
+    positionals: [{ name: 'SALT', help: 'The cache salt; "" is the empty one.' }],
+    options: HTTP_OPTIONS,
+    examples: [],
+    load: () => import('./quota.ts'),
+  },
+  ...L2_COMMANDS,
   {
     name: 'ping',
     summary: 'Measure the round trip to the MP wire of a running engine.',

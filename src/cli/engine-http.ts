@@ -14,37 +14,28 @@ export const HTTP_OPTIONS: readonly OptionSpec[] = [
   { name: 'token-file', value: 'FILE', help: 'File that holds a bearer token.' },
 ]
 
-export interface EngineRequest {
+interface EngineRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  readonly path: string
-  readonly body?: object
-  readonly timeoutMs?: number
-}
-
-/** Asks the engine that `HTTP_OPTIONS` name. A body makes it a POST. @throws CacheError as `callEngine`. */
-export function askEngine(call: CommandCall, path: string, body?: object): Promise<object> {
-  return body === undefined ? callEngine(call, 'GET', path) : callEngine(call, 'POST', path, body)
+  readonly body: object | undefined
+  readonly timeoutMs: number
 }
 
 /**
  * Asks the engine of `--url` or `--data-dir`.
  *
+ * @param method POST by default where there is a body.
  * @returns the body of the answer; {} when it has none.
  * @throws CacheError NOT_FOUND when no engine answers; when it refuses, its own code and words.
  */
-export async function callEngine(
+export async function askEngine(
   call: CommandCall,
-  method: EngineRequest['method'],
   path: string,
   body?: object,
+  method: EngineRequest['method'] = body === undefined ? 'GET' : 'POST',
   timeoutMs = TIMEOUT_MS,
 ): Promise<object> {
   const url = new URL(path, baseUrl(call))
-  const response = await send(
-    url,
-    { method, path, timeoutMs, ...(body === undefined ? {} : { body }) },
-    readToken(call),
-  )
+  const response = await send(url, { method, body, timeoutMs }, readToken(call))
   if (response.status === 204) return {}
   const answer = (await response.json().catch(() => null)) as { error?: { message?: string; code?: string } } | null
   if (response.ok && answer !== null) return answer
@@ -56,7 +47,7 @@ export async function callEngine(
 }
 
 async function send(url: URL, request: EngineRequest, token: string | undefined): Promise<Response> {
-  const { method, body, timeoutMs = TIMEOUT_MS } = request
+  const { method, body, timeoutMs } = request
   try {
     return await fetch(url, {
       method,
