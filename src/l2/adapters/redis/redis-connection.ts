@@ -139,7 +139,7 @@ export class RedisConnection {
     for (const one of unanswered) end(one, this.#lost)
   }
 
-  /** Sends what the window has room for, in one go. */
+  /** Sends what the window has room for: questions in one go, each object at once, while the next is being summed. */
   #pump(): void {
     if (this.#waiting.length === 0 || !this.#hasRoom(this.#waiting[0]!)) return
     this.#socket.cork()
@@ -148,19 +148,23 @@ export class RedisConnection {
       if (!this.#hasRoom(one)) break
       count += 1
       this.#windowBytes += one.bytes
-      const sent = { command: one, isFlushed: false }
-      this.#sent.push(sent)
-      const parts = one.parts()
-      for (const [at, part] of parts.entries()) {
-        if (at < parts.length - 1) this.#socket.write(part)
-        else
-          this.#socket.write(part, () => {
-            sent.isFlushed = true
-          })
-      }
+      this.#write(one)
     }
     this.#waiting.splice(0, count)
     this.#socket.uncork()
+  }
+
+  #write(one: RedisCommand): void {
+    const sent = { command: one, isFlushed: false }
+    this.#sent.push(sent)
+    const parts = one.parts()
+    for (let at = 0; at < parts.length - 1; at += 1) this.#socket.write(parts[at]!)
+    this.#socket.write(parts.at(-1)!, () => {
+      sent.isFlushed = true
+    })
+    if (parts.length === 1) return
+    this.#socket.uncork()
+    this.#socket.cork()
   }
 
   #hasRoom({ bytes }: RedisCommand): boolean {
