@@ -68,12 +68,13 @@ class ServerInPlace {
       models: new ModelRegistry(8, ARENA_BYTES),
       sessions: new MpSessions(64, prompts, CHUNK_TOKENS),
       hasher: prompts,
-      instances: new InstanceTable(8),
+      instances: new InstanceTable(8, () => {}),
       heldBytesMax: ARENA_BYTES,
       clock,
       counts: newCounts(),
       segment: { name: 'none', bytes: ARENA_BYTES, restoreName() {} },
       log: { info: () => {}, warn: (_detail: object, text: string) => fail(text) },
+      journal: null,
     }
     const options = { clients: 8, silentMs: 120_000, graceMs: 3_600_000, allowsClear: false }
     this.#dispatcher = new Dispatcher(options, parts, (frames) => this.#onAnswer(frames[3] ?? null), fail)

@@ -14,6 +14,8 @@ export const LAYOUT_LENGTH_MAX = 64
 
 /** The layouts that clients have announced, by model name and world size. Bounded; kept until the process ends. */
 export class ModelRegistry {
+  /** Told of each new layout, before it may be used. */
+  onRegister: ((model: RegisteredModel) => void) | null = null
   readonly #limit: number
   readonly #largestShardBytes: number
   readonly #models = new Map<string, Map<number, RegisteredModel>>()
@@ -41,6 +43,7 @@ export class ModelRegistry {
     if (this.#count >= this.#limit) {
       throw new CacheError('NO_ROOM', `${this.#limit} models are registered, which is the limit`, { field: 'model' })
     }
+    this.onRegister?.(model)
     const byRanks = this.#models.get(model.model) ?? new Map<number, RegisteredModel>()
     byRanks.set(model.ranks, model)
     this.#models.set(model.model, byRanks)

@@ -27,6 +27,11 @@ export class SessionTable {
     return this.#sessions.size
   }
 
+  /** Makes the owner numbers to come greater than this one: those up to it are an earlier engine's. */
+  startOwnersAfter(owner: number): void {
+    this.#owners = Math.max(this.#owners, owner)
+  }
+
   /** A fresh owner number, for leases outside any session too. */
   nextOwner(): number {
     this.#owners += 1

@@ -39,6 +39,8 @@ export class KeySpaces {
   readonly salts = new SaltUsage()
   /** Salt row by space. */
   readonly saltRows: Uint16Array
+  /** Told of each new space, before anybody else knows it. */
+  onOpen: ((spec: SpaceSpec) => void) | null = null
   readonly #limit: number
   readonly #specs: OpenSpace[] = []
   readonly #byKey = new Map<string, SpaceId>()
@@ -71,6 +73,7 @@ export class KeySpaces {
       throw new CacheError('NO_ROOM', `more than ${this.#limit} pairs of model and cache salt`, { field: 'cache_salt' })
     }
     const id = this.#specs.length as SpaceId
+    this.onOpen?.(spec)
     const saltRow = this.salts.open(spec.salt)
     this.saltRows[id] = saltRow
     this.#specs.push(Object.freeze({ ...spec, saltRow }))

@@ -47,6 +47,8 @@ export interface Survey {
   readonly shards: Uint8Array
   /** 0, EXPIRED_WRITE or EXPIRED_READ. */
   readonly leases: Uint8Array
+  /** The greatest owner of a lease that is taken over; 0 = none is. */
+  readonly ownerMax: number
   /** READABLE shards of LIVE chunks that are not taken over: without their parent. */
   readonly droppedShards: number
 }
@@ -123,7 +125,9 @@ class Surveyor {
     const droppedShards = this.#keepShards(order)
     this.#readLeases()
     const kept = order.filter((id) => this.#chunks[id] === KEPT)
-    return { chunks: this.#chunks, order: kept, shards: this.#shards, leases: this.#leases, droppedShards }
+    const { owner } = this.#tables.leases
+    const ownerMax = this.#leases.reduce((most, kind, slot) => (kind === 0 ? most : Math.max(most, owner[slot]!)), 0)
+    return { chunks: this.#chunks, order: kept, shards: this.#shards, leases: this.#leases, ownerMax, droppedShards }
   }
 
   /** Claims the slot of every shard, and lists the READABLE ones by chunk. */

@@ -49,6 +49,8 @@ export interface SharedSegment {
   readonly address: bigint
   readonly memory: Uint8Array
   readonly handle: SegmentHandle
+  /** Names the file for `reopenSegment`, '' when private. */
+  readonly inode: string
   /** Unmaps it here. The name, and mappings of other processes, stay. Idempotent. */
   close(): void
   /**
@@ -111,6 +113,63 @@ export async function openSegment(options: SegmentOptions): Promise<SharedSegmen
   return new MappedSegment(posix, name, path, file.stat, BigInt(address), bytes)
 }
 
+/** Which file a segment is, for as long as it exists: inode numbers of one tmpfs. */
+export interface SegmentFacts {
+  /** `SharedSegment.inode` of the segment that is meant. */
+  readonly inode: string
+}
+
+/**
+ * Maps a segment that an earlier process of this user made, and left. Its bytes are as they were left; other processes
+ * may have it mapped. A public name that is gone is put back from the second link.
+ *
+ * @returns why there is none to be had, in words that follow "cold start: ".
+ * @throws CacheError SHARED_MEMORY_* when it is there and cannot be backed.
+ */
+export async function reopenSegment(
+  options: Omit<SegmentOptions, 'replaceStale'> & SegmentFacts,
+): Promise<SharedSegment | string> {
+  const { name, bytes, inode, directory = '/dev/shm', onProgress } = options
+  const posix = loadPosix()
+  if (typeof posix === 'string') return posix
+  const path = join(directory, name)
+  const fd = openLeft(path)
+  if (fd === null) return `${path} was removed`
+  let address = -1
+  try {
+    const stat = fstatSync(fd, { bigint: true })
+    if (!stat.isFile() || Number(stat.uid) !== process.getuid?.()) return `${path} is not a segment of this user`
+    if ((stat.mode & 0o077n) !== 0n) return `${path} is open to other users`
+    if (String(stat.ino) !== inode) return `${path} is another segment now`
+    if (stat.size !== BigInt(bytes)) return `${path} has another size: somebody truncated it`
+    address = posix.mmap(0, bytes, PROT_READ_WRITE, MAP_SHARED, fd, 0)
+    if (address < 0) throw unavailable(`mmap of ${bytes} bytes failed with error ${posix.errno()}`)
+    await back(posix, fd, address, bytes, onProgress).catch((error: unknown) => {
+      throw error === ENOSPC ? tooSmall(bytes, freeBytes(directory), directory) : unavailable(String(error))
+    })
+    const segment = new MappedSegment(posix, name, path, stat, BigInt(address), bytes)
+    segment.restoreName()
+    return segment
+  } catch (error) {
+    if (address > 0) posix.munmap(address, bytes)
+    throw error instanceof CacheError ? error : unavailable(String(error), error)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** The file under its name or its second one. */
+function openLeft(path: string): number | null {
+  for (const candidate of [path, secondNameOf(path)]) {
+    try {
+      return openSync(candidate, constants.O_RDWR | constants.O_NOFOLLOW)
+    } catch {
+      // not there, or nothing of ours
+    }
+  }
+  return null
+}
+
 /** The segment's bytes, in any thread of the process that opened it. Valid until the opener closes it. */
 export function attachSegment(handle: SegmentHandle): Uint8Array {
   if (handle.buffer !== undefined) return new Uint8Array(handle.buffer)
@@ -129,7 +188,8 @@ export function privateSegment(bytes: number): SharedSegment {
   }
   const memory = new Uint8Array(buffer)
   const handle = { address: 0n, bytes, buffer }
-  return { kind: 'private', name: '', bytes, address: 0n, memory, handle, close() {}, restoreName() {}, unlink() {} }
+  const nothing = { close() {}, restoreName() {}, unlink() {} }
+  return { kind: 'private', name: '', bytes, address: 0n, memory, handle, inode: '', ...nothing }
 }
 
 class MappedSegment implements SharedSegment {
@@ -139,6 +199,7 @@ class MappedSegment implements SharedSegment {
   readonly address: bigint
   readonly memory: Uint8Array
   readonly handle: SegmentHandle
+  readonly inode: string
   readonly #posix: Posix
   readonly #path: string
   readonly #stat: BigIntStats
@@ -151,6 +212,7 @@ class MappedSegment implements SharedSegment {
     this.name = name
     this.#path = path
     this.#stat = stat
+    this.inode = String(stat.ino)
     this.address = address
     this.bytes = bytes
     this.#buffer = posix.view(address, bytes)

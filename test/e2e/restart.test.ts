@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { readdirSync, rmSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -57,9 +57,9 @@ async function l2UsageBytes(engine: EngineProcess): Promise<number | undefined> 
   return seriesValue(exposition, 'cache_mp_l2_usage_bytes', { l2_name: 'disk' })
 }
 
-/** Asks for prompts 0..count-1 and reads every chunk that hits. @returns chunks that came from L2. */
-async function readAll(client: HttpClient, count: number): Promise<number> {
-  let fromL2 = 0
+/** Asks for prompts 0..count-1 and reads every chunk that hits. @returns chunks by the tier they came from. */
+async function readAll(client: HttpClient, count: number): Promise<{ l1: number; l2: number }> {
+  const from = { l1: 0, l2: 0 }
   for (let number = 0; number < count; number += 1) {
     const { hashes, hit_chunks, tiers, lease_id } = await client.lookup(MODEL, promptNumber(number))
     for (const [index, hash] of hashes.slice(0, hit_chunks).entries()) {
@@ -67,10 +67,11 @@ async function readAll(client: HttpClient, count: number): Promise<number> {
       expect(bytes, `chunk ${index} of prompt ${number} was promised`).toBeDefined()
       expect(Buffer.compare(bytes!, shardOf(hash, SHARD_BYTES)), `chunk ${index} of prompt ${number}`).toBe(0)
     }
-    fromL2 += tiers.l2 / CHUNK_TOKENS
+    from.l1 += tiers.l1 / CHUNK_TOKENS
+    from.l2 += tiers.l2 / CHUNK_TOKENS
     await client.release(lease_id)
   }
-  return fromL2
+  return from
 }
 
 async function actions(client: HttpClient): Promise<string[]> {
@@ -89,10 +90,10 @@ describe('an engine killed in the middle of a store load', () => {
       const bytes = files.reduce((sum, path) => sum + statSync(path).size, 0)
       expect(await l2UsageBytes(engine), `round ${round}`).toBe(bytes)
       await client.register(MODEL, SHARD_BYTES)
-      const fromL2 = await readAll(client, prompts)
+      const from = await readAll(client, prompts)
       if (round > 1) {
         expect(files.length, `objects in round ${round}`).toBeGreaterThan(0)
-        expect(fromL2, `chunks from L2 in round ${round}`).toBeGreaterThan(0)
+        expect(from.l1, `chunks from L1 in round ${round}`).toBeGreaterThan(0)
         expect(await actions(client)).toEqual(expect.arrayContaining(['ACTIVITY_ACTION_ENGINE_RECOVER']))
       }
       const killed = { value: false }
@@ -117,15 +118,63 @@ describe('an engine killed in the middle of a store load', () => {
       'ACTIVITY_ACTION_ENGINE_START',
     ])
   })
+})
 
-  it('leaves no shared memory behind once an engine of the directory ran again', async () => {
-    const killed = await home.start({ flags: FLAGS })
+describe('L1 over restarts', () => {
+  const PROMPTS = 5
+  const CHUNKS = PROMPTS * CHUNKS_OF_A_PROMPT
+
+  async function startWithPrompts(): Promise<EngineProcess> {
+    const engine = await home.start({ flags: FLAGS })
+    const client = new HttpClient(engine)
+    await client.register(MODEL, SHARD_BYTES)
+    for (let number = 0; number < PROMPTS; number += 1) {
+      await client.store({ model: MODEL }, promptNumber(number), SHARD_BYTES)
+    }
+    return engine
+  }
+
+  it.each(['SIGKILL', 'SIGTERM'] as const)('is taken over whole and in place after %s', async (signal) => {
+    let engine = await startWithPrompts()
+    const { ino } = statSync(home.segmentPath)
+    for (let round = 0; round < 2; round += 1) {
+      await engine.stop(signal)
+      engine = await home.start({ flags: FLAGS })
+      expect(statSync(home.segmentPath).ino).toBe(ino)
+      expect(await readAll(new HttpClient(engine), PROMPTS)).toEqual({ l1: CHUNKS, l2: 0 })
+      const exposition = parseExposition(await (await fetch(engine.metricsUrl)).text())
+      const labels = { model_name: MODEL, cache_salt: '' }
+      expect(seriesValue(exposition, 'cache_mp_l1_recovered_chunks_total', labels)).toBe(CHUNKS)
+    }
+  })
+
+  it.each([
+    ['the size of L1', { flags: FLAGS, l1Size: '32MiB' }, '--l1-size is 32MiB and was 64MiB'],
+    [
+      'the size of chunks',
+      { flags: ['--chunk-tokens', '32', '--log-level', 'warn'] },
+      '--chunk-tokens is 32 and was 16',
+    ],
+  ])('starts cold after a change of %s, and says so', async (_what, options, reason) => {
+    const killed = await startWithPrompts()
     await killed.stop('SIGKILL')
-    expect(existsSync(home.segmentPath)).toBe(true)
-    const again = await home.start({ flags: FLAGS, l1Size: '32MiB' })
-    expect(statSync(home.segmentPath).size).toBe(32 * 1024 ** 2)
-    expect(await again.stop()).toBe(0)
-    expect(existsSync(home.segmentPath)).toBe(false)
+    const engine = await home.start(options)
+    expect(engine.stderr).toContain(`L1 starts cold: ${reason}`)
+    const files = readdirSync('/dev/shm').filter((name) => name.startsWith(basename(home.segmentPath)))
+    expect(files.sort()).toEqual(
+      ['', '.index', '.index.keep', '.journal', '.keep'].map((part) => basename(home.segmentPath) + part),
+    )
+  })
+
+  it('starts cold when its memory was removed, and says so', async () => {
+    const killed = await startWithPrompts()
+    await killed.stop('SIGKILL')
+    for (const part of ['', '.keep']) rmSync(home.segmentPath + part)
+    const engine = await home.start({ flags: FLAGS })
+    expect(engine.stderr).toContain(`L1 starts cold: ${home.segmentPath} was removed`)
+    const client = new HttpClient(engine)
+    await client.register(MODEL, SHARD_BYTES)
+    expect(await readAll(client, PROMPTS)).toEqual({ l1: 0, l2: expect.any(Number) })
   })
 })
 
@@ -139,13 +188,12 @@ describe('an engine stopped in order', () => {
       await before.store({ model: MODEL }, promptNumber(number), SHARD_BYTES)
     }
     expect(await stopped.stop('SIGTERM')).toBe(0) // at once: what is queued for L2 is stored first
-    expect(existsSync(home.segmentPath)).toBe(false)
     expect(objectFiles(home.dataDir)).toHaveLength(prompts * CHUNKS_OF_A_PROMPT)
 
     const again = await home.start({ flags: FLAGS })
     const client = new HttpClient(again)
     await client.register(MODEL, SHARD_BYTES)
-    expect(await readAll(client, prompts)).toBe(prompts * CHUNKS_OF_A_PROMPT)
+    expect(await readAll(client, prompts)).toEqual({ l1: prompts * CHUNKS_OF_A_PROMPT, l2: 0 })
     expect(await actions(client)).toEqual([
       'ACTIVITY_ACTION_ENGINE_START',
       'ACTIVITY_ACTION_ENGINE_STOP',

@@ -145,7 +145,9 @@ export class EngineHome {
 
   async remove(): Promise<void> {
     await Promise.all(this.#engines.map((engine) => engine.stop('SIGKILL')))
-    for (const path of [this.segmentPath, `${this.segmentPath}.keep`]) rmSync(path, { force: true })
+    for (const part of ['', '.index', '.journal']) {
+      for (const link of ['', '.keep']) rmSync(`${this.segmentPath}${part}${link}`, { force: true })
+    }
     rmSync(this.folder, { recursive: true, force: true })
   }
 }

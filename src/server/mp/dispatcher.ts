@@ -16,7 +16,7 @@ import { TokenCache } from '../../protocol/mp/token-cache.ts'
 import { BlockReports } from './block-reports.ts'
 import { type Client, ClientTable } from './clients.ts'
 import { LookupHandlers } from './lookup-handlers.ts'
-import { type MpParts, REFUSED, type Reply } from './parts.ts'
+import { type MpParts, REFUSED, type RegisteredWorker, type Reply } from './parts.ts'
 import { TransferHandlers } from './transfer-handlers.ts'
 import { WorkerHandlers } from './worker-handlers.ts'
 
@@ -146,6 +146,11 @@ export class Dispatcher {
       default:
         counts.malformed += 1
     }
+  }
+
+  /** See `MpServer.restore`. */
+  restore(workers: readonly RegisteredWorker[]): void {
+    for (const worker of workers) this.#workers.restore(worker)
   }
 
   /** Takes the silent for dead. */

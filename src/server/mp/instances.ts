@@ -205,9 +205,12 @@ export class InstanceTable {
   readonly #limit: number
   readonly #instances = new Map<bigint, Instance>()
   readonly #held: HeldBytes = { bytes: 0 }
+  readonly #onRemoved: (id: bigint) => void
 
-  constructor(limit: number) {
+  /** @param onRemoved told of each that is not known any more. */
+  constructor(limit: number, onRemoved: (id: bigint) => void) {
     this.#limit = limit
+    this.#onRemoved = onRemoved
   }
 
   /** Registered and not reaped. */
@@ -247,12 +250,12 @@ export class InstanceTable {
   }
 
   remove(id: bigint): void {
-    this.#instances.delete(id)
+    if (this.#instances.delete(id)) this.#onRemoved(id)
   }
 
   /** Forgets a worker that was reaped and has nothing left that could be late. */
   forgetIfDone(instance: Instance): void {
-    if (instance.isReaped && instance.openTransfers === 0) this.#instances.delete(instance.id)
+    if (instance.isReaped && instance.openTransfers === 0) this.remove(instance.id)
   }
 
   list(): readonly Instance[] {

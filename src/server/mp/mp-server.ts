@@ -7,7 +7,7 @@ import { Dispatcher } from './dispatcher.ts'
 import { InstanceTable } from './instances.ts'
 import { newCounts } from './mp-counts.ts'
 import { MpSessions } from './mp-sessions.ts'
-import type { MpLog, MpParts } from './parts.ts'
+import type { MpLog, MpParts, RegisteredWorker, WorkerJournal } from './parts.ts'
 import { Quarantine } from './quarantine.ts'
 import { MpRouter } from './router.ts'
 
@@ -19,6 +19,8 @@ export interface MpServerParts {
   /** L1's memory: its name for other processes, '' when there is none. */
   readonly segment: { readonly name: string; readonly bytes: number; restoreName(): void }
   readonly log: MpLog
+  /** Absent = the next engine knows no worker of this one. */
+  readonly journal?: WorkerJournal | null
   readonly onError: (error: unknown) => void
 }
 
@@ -36,11 +38,11 @@ export class MpServer {
   readonly #router: MpRouter
 
   constructor(options: MpOptions, parts: MpServerParts) {
-    const { engine, models, hasher, clock, segment, log, onError } = parts
+    const { engine, models, hasher, clock, segment, log, journal = null, onError } = parts
     this.#options = options
     this.#segment = segment
     this.#sessions = new MpSessions(engine.options.sessions, hasher, engine.options.chunkTokens)
-    this.#instances = new InstanceTable(options.clientsMax)
+    this.#instances = new InstanceTable(options.clientsMax, (id) => journal?.gone(id))
     this.#router = new MpRouter({
       onMessage: (frames) => this.#dispatcher.receive(frames),
       onDropped: () => {
@@ -60,6 +62,7 @@ export class MpServer {
       counts: this.#counts,
       segment,
       log,
+      journal,
     }
     this.quarantine = new Quarantine(handled)
     this.#dispatcher = new Dispatcher(
@@ -78,6 +81,11 @@ export class MpServer {
   /** @returns host:port. @throws CacheError PORT_TAKEN, CONFIG_INVALID */
   listen(): Promise<string> {
     return this.#router.listen(this.#options.host, this.#options.port)
+  }
+
+  /** Knows the workers of an earlier engine again, which work on with the same memory. Before `listen`. */
+  restore(workers: readonly RegisteredWorker[]): void {
+    this.#dispatcher.restore(workers)
   }
 
   /** Takes the silent for dead, and keeps the segment's name in place. Run by the lease loop. */

@@ -2,6 +2,7 @@ import type { Clock } from '../../core/clock.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { ModelRegistry } from '../../engine/model-registry.ts'
 import type { PromptHasher } from '../../engine/prompt-hasher.ts'
+import type { WireContext } from '../../protocol/mp/messages.ts'
 import type { ReplyPayload } from '../../protocol/mp/replies.ts'
 import type { InstanceTable } from './instances.ts'
 import type { MpCounts } from './mp-counts.ts'
@@ -27,6 +28,20 @@ export interface MpParts {
   /** The memory of L1, by the name that other processes map; '' when they cannot. */
   readonly segment: { readonly name: string; readonly bytes: number; restoreName(): void }
   readonly log: MpLog
+  readonly journal: WorkerJournal | null
+}
+
+/** Where it is written down who is registered, for the next engine. */
+export interface WorkerJournal {
+  worker(worker: RegisteredWorker): void
+  gone(instanceId: bigint): void
+}
+
+/** A worker, as an earlier engine knew it. */
+export interface RegisteredWorker {
+  readonly context: WireContext
+  /** Of its leases. */
+  readonly owner: number
 }
 
 /** A refusal that the client shall notice: see `Dispatcher`. */

@@ -3,7 +3,7 @@ import type { RequestOf, WireContext } from '../../protocol/mp/messages.ts'
 import { FALSE, NONE, segmentReply, TRUE } from '../../protocol/mp/replies.ts'
 import type { Client } from './clients.ts'
 import type { Instance } from './instances.ts'
-import { type MpParts, REFUSED, type Reply } from './parts.ts'
+import { type MpParts, REFUSED, type RegisteredWorker, type Reply } from './parts.ts'
 import { layoutOf, type ShardLayout } from './shard-layout.ts'
 
 /** Unknown workers at most that are remembered to have been told so. */
@@ -65,6 +65,20 @@ export class WorkerHandlers {
     return FALSE
   }
 
+  /** Knows a worker again that registered with an earlier engine. */
+  restore({ context, owner }: RegisteredWorker): void {
+    const { engine, models, instances, clock, log } = this.#parts
+    const { instanceId, model, worldSize } = context
+    try {
+      const layout = layoutOf(context, engine.options.chunkTokens)
+      models.register({ model, shardBytes: layout.shardBytes, ranks: worldSize, layout: layout.text })
+      if (!instances.isFull) instances.add({ id: instanceId, model, worldSize, layout, owner }, clock.nowMs())
+    } catch (error) {
+      if (!(error instanceof CacheError)) throw error
+      log.warn({ model, instance: String(instanceId) }, `a worker is not known any more: ${error.message}`)
+    }
+  }
+
   /** Reaps who was silent for longer than `silentMs`, or `graceMs` when it never sent a heartbeat. */
   sweep(nowMs: number, silentMs: number, graceMs: number): void {
     const { instances, engine, counts, log } = this.#parts
@@ -100,6 +114,7 @@ export class WorkerHandlers {
     }
     this.#told.delete(instanceId)
     const owner = engine.sessions.nextOwner()
+    this.#parts.journal?.worker({ context, owner })
     instances.add({ id: instanceId, model, worldSize, layout, owner }, clock.nowMs())
     log.info({ model, worldSize, layout: layout.text, instance: String(instanceId) }, 'a worker registered')
   }

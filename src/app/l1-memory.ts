@@ -1,0 +1,229 @@
+import { randomUUID } from 'node:crypto'
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Logger } from 'pino'
+import type { ServeConfig } from '../config/load-config.ts'
+import type { Clock } from '../core/clock.ts'
+import { CacheError } from '../core/errors.ts'
+import type { TenantId } from '../core/ids.ts'
+import { KeySpaces } from '../l1/key-spaces.ts'
+import { type L1Tables, mappedTableBytes, mapTables } from '../l1/l1-tables.ts'
+import { type Survey, surveyTables } from '../l1/recovery-survey.ts'
+import { capability } from '../native/capability.ts'
+import { openSegment, privateSegment, reopenSegment, type SharedSegment } from '../native/shared-memory.ts'
+import { bootIdOf, headerFor, readHeader, type TableHeader, whyForeign, writeHeader } from './table-header.ts'
+import { type JournalContents, WarmJournal } from './warm-journal.ts'
+
+/** Bytes in front of the tables, for what they are. */
+const HEADER_BYTES = 4096
+const IDENTITY = 'l1-memory.json'
+const NOTHING: JournalContents = { spaces: [], models: [], workers: [] }
+
+/** What is left to take over of the engine before this one. */
+export interface Leftover {
+  readonly contents: JournalContents
+  readonly survey: Survey
+}
+
+/** L1's memory, and the tables that say what lies in it. */
+export interface L1Memory {
+  readonly segment: SharedSegment
+  /** Undefined = on the heap: nothing outlives this process. */
+  readonly tables?: L1Tables
+  /** Reading of the clock from which stamps in the tables count. */
+  readonly startMs?: number
+  readonly journal: WarmJournal | null
+  /** Null = L1 is empty. */
+  readonly leftover: Leftover | null
+  /** Lets go of it. What was kept stays for the next engine, unless `keeps` is false. */
+  close(): void
+}
+
+export interface L1MemoryParts {
+  readonly config: ServeConfig
+  readonly clock: Clock
+  readonly logger: Logger
+  /** The data directory, and the name of the segment that belongs to it. */
+  readonly dataDir: string
+  readonly name: string
+  /** Lays the tables; in tests, so that stores to them can be counted. */
+  readonly layTables?: typeof mapTables
+  readonly onProgress?: (bytesDone: number, bytes: number) => void
+}
+
+/** Which segment belongs to a data directory. */
+interface Identity {
+  readonly uuid: string
+  readonly bootId: string
+}
+
+/** Why an earlier engine's L1 is not taken over, in words that follow "L1 starts cold: ". */
+class ColdStart extends Error {}
+
+/**
+ * Opens L1's memory: that of the engine before, when it is this data directory's, whole, and fits these options; else
+ * new memory, and a line in the log that says why.
+ *
+ *   DATA_DIR/l1-memory.json   uuid and boot id: which segment it is, and whether it can still be there
+ *   NAME                      the segment: the bytes of L1, mapped by workers
+ *   NAME.index                header, then the tables, mapped by the engine
+ *   NAME.journal              the names behind their numbers
+ *
+ * The last three lie in shared memory: a restart of the machine takes all of them.
+ *
+ * @throws CacheError SHARED_MEMORY_*
+ */
+export async function openL1Memory(parts: L1MemoryParts): Promise<L1Memory> {
+  if (!capability().sharedMemory.available) {
+    const segment = privateSegment(parts.config.l1.capacityBytes)
+    return { segment, journal: null, leftover: null, close: () => segment.close() }
+  }
+  return await new L1MemoryOpener(parts).open()
+}
+
+class L1MemoryOpener {
+  readonly #parts: L1MemoryParts
+  readonly #directory = '/dev/shm'
+
+  constructor(parts: L1MemoryParts) {
+    this.#parts = parts
+  }
+
+  async open(): Promise<L1Memory> {
+    const { dataDir, logger } = this.#parts
+    const identity = readIdentity(dataDir)
+    if (identity !== undefined) {
+      try {
+        return await this.#takeOver(identity)
+      } catch (error) {
+        if (!(error instanceof ColdStart)) throw error
+        logger.warn(`L1 starts cold: ${error.message}`)
+      }
+    }
+    return await this.#create()
+  }
+
+  get #tableBytes(): number {
+    return HEADER_BYTES + mappedTableBytes(this.#parts.config.l1)
+  }
+
+  get #journalPath(): string {
+    return join(this.#directory, `${this.#parts.name}.journal`)
+  }
+
+  async #takeOver(identity: Identity): Promise<L1Memory> {
+    const { config, name, clock } = this.#parts
+    if (identity.bootId !== bootIdOf()) {
+      throw new ColdStart('the machine was restarted since, and shared memory does not outlive that')
+    }
+    const header = readHeader(join(this.#directory, `${name}.index`))
+    if (typeof header === 'string') throw new ColdStart(header)
+    const why = whyForeign(header, headerFor(config, identity.uuid, header), clock.nowMs())
+    if (why !== undefined) throw new ColdStart(why)
+    const contents = WarmJournal.read(this.#journalPath, identity.uuid)
+    if (contents === undefined) throw new ColdStart('the list of its key spaces is gone')
+    if (!areSpaces(contents, config.engine.chunkTokens)) throw new ColdStart('the list of its key spaces is damaged')
+    const index = await this.#reopen(`${name}.index`, this.#tableBytes, header.indexInode)
+    const opened: SharedSegment[] = [index]
+    try {
+      const tables = this.#layTables(index)
+      const owners = new Set(contents.workers.map(({ owner }) => owner))
+      const survey = surveyTables(tables, config.l1, contents.spaces, (owner) => owners.has(owner))
+      if (typeof survey === 'string') throw new ColdStart(`its tables are damaged: ${survey}`)
+      const { capacityBytes } = config.l1
+      const segment = await this.#reopen(name, capacityBytes, header.segmentInode, this.#parts.onProgress)
+      opened.push(segment)
+      return this.#memory(segment, index, tables, header, { contents, survey })
+    } catch (error) {
+      for (const segment of opened) segment.close()
+      throw error
+    }
+  }
+
+  async #create(): Promise<L1Memory> {
+    const { config, name, dataDir, clock, onProgress } = this.#parts
+    const { capacityBytes } = config.l1
+    rmSync(join(dataDir, IDENTITY), { force: true })
+    rmSync(this.#journalPath, { force: true })
+    const common = { replaceStale: true }
+    const index = await openSegment({ name: `${name}.index`, bytes: this.#tableBytes, ...common })
+    try {
+      const segment = await openSegment({
+        name,
+        bytes: capacityBytes,
+        ...common,
+        ...(onProgress === undefined ? {} : { onProgress: (done: number) => onProgress(done, capacityBytes) }),
+      })
+      const facts = { segmentInode: segment.inode, indexInode: index.inode, startMs: clock.nowMs() }
+      const header = headerFor(config, randomUUID(), facts)
+      writeHeader(index.memory.subarray(0, HEADER_BYTES), header)
+      writeIdentity(dataDir, { uuid: header.uuid, bootId: header.bootId })
+      return this.#memory(segment, index, this.#layTables(index), header, null)
+    } catch (error) {
+      index.unlink()
+      index.close()
+      throw error
+    }
+  }
+
+  #memory(
+    segment: SharedSegment,
+    index: SharedSegment,
+    tables: L1Tables,
+    { uuid, startMs }: TableHeader,
+    leftover: Leftover | null,
+  ): L1Memory {
+    const { logger } = this.#parts
+    const journal = WarmJournal.create(this.#journalPath, uuid, leftover?.contents ?? NOTHING, (error) =>
+      logger.warn({ err: error }, 'what comes new to L1 from here on will not outlive this engine'),
+    )
+    const close = () => {
+      journal.close()
+      index.close()
+      segment.close()
+    }
+    return { segment, tables, startMs, journal, leftover, close }
+  }
+
+  #layTables(index: SharedSegment): L1Tables {
+    const { layTables = mapTables, config } = this.#parts
+    return layTables(config.l1, index.memory.subarray(HEADER_BYTES))
+  }
+
+  async #reopen(
+    name: string,
+    bytes: number,
+    inode: string,
+    onProgress?: (bytesDone: number, bytes: number) => void,
+  ): Promise<SharedSegment> {
+    const progress = onProgress === undefined ? {} : { onProgress: (done: number) => onProgress(done, bytes) }
+    const segment = await reopenSegment({ name, bytes, inode, ...progress })
+    if (typeof segment === 'string') throw new ColdStart(segment)
+    return segment
+  }
+}
+
+/** Whether the key spaces can be opened as they are listed. */
+function areSpaces({ spaces }: JournalContents, chunkTokens: number): boolean {
+  const scratch = new KeySpaces()
+  try {
+    return spaces.every((space, id) => scratch.open({ ...space, chunkTokens, tenant: 0 as TenantId }) === id)
+  } catch (error) {
+    if (error instanceof CacheError) return false
+    throw error
+  }
+}
+
+function readIdentity(dataDir: string): Identity | undefined {
+  try {
+    return JSON.parse(readFileSync(join(dataDir, IDENTITY), 'utf8')) as Identity
+  } catch {
+    return undefined
+  }
+}
+
+function writeIdentity(dataDir: string, identity: Identity): void {
+  const path = join(dataDir, IDENTITY)
+  writeFileSync(`${path}.tmp`, `${JSON.stringify(identity)}\n`, { mode: 0o600 })
+  renameSync(`${path}.tmp`, path)
+}

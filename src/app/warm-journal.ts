@@ -1,0 +1,159 @@
+import { closeSync, constants, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
+import type { RegisteredModel } from '../engine/model-registry.ts'
+import type { SpaceSpec } from '../l1/key-spaces.ts'
+import type { WireContext } from '../protocol/mp/messages.ts'
+
+/** A key space, in the order of their ids. */
+export type JournalSpace = Pick<SpaceSpec, 'model' | 'salt' | 'ranks' | 'shardBytes' | 'layout'>
+
+/** A worker of the MP wire that is registered. */
+export interface JournalWorker {
+  readonly context: WireContext
+  /** Of its leases. */
+  readonly owner: number
+}
+
+/** What a journal says, all in all. */
+export interface JournalContents {
+  readonly spaces: readonly JournalSpace[]
+  readonly models: readonly RegisteredModel[]
+  readonly workers: readonly JournalWorker[]
+}
+
+type Row =
+  | { readonly kind: 'head'; readonly version: number; readonly uuid: string }
+  | ({ readonly kind: 'space' } & JournalSpace)
+  | ({ readonly kind: 'model' } & RegisteredModel)
+  | { readonly kind: 'worker'; readonly id: string; readonly owner: number; readonly context: object }
+  | { readonly kind: 'gone'; readonly id: string }
+
+const VERSION = 1
+const EMPTY: JournalContents = { spaces: [], models: [], workers: [] }
+
+/**
+ * The names behind the numbers in L1's tables, and who is registered: lines of JSON in a file beside the segment. A line
+ * is written before anything is said that depends on it. Rows come with new tenants and workers, not with requests.
+ *
+ *   head    the segment that it belongs to
+ *   space   the next key space        model    a layout that was announced
+ *   worker  a worker registered       gone     it left, or was given up
+ *
+ * The last line of a killed engine may be torn: nobody was told what it says. A journal that cannot be written any more
+ * (shared memory is full) ends there; what it does not name is not taken over by the next engine.
+ */
+export class WarmJournal {
+  readonly #fd: number
+  readonly #onBroken: (error: unknown) => void
+  #isBroken = false
+
+  private constructor(fd: number, onBroken: (error: unknown) => void) {
+    this.#fd = fd
+    this.#onBroken = onBroken
+  }
+
+  /** What the journal of this segment says; undefined when there is none, or it is another's. */
+  static read(path: string, uuid: string): JournalContents | undefined {
+    let text: string
+    try {
+      text = readFileSync(path, { encoding: 'utf8', flag: constants.O_RDONLY | constants.O_NOFOLLOW })
+    } catch {
+      return undefined
+    }
+    const rows: Row[] = []
+    for (const line of text.split('\n').slice(0, -1)) {
+      const row = parseRow(line)
+      if (row === undefined) break
+      rows.push(row)
+    }
+    const [head, ...rest] = rows
+    if (head?.kind !== 'head' || head.version !== VERSION || head.uuid !== uuid) return undefined
+    return contentsOf(rest)
+  }
+
+  /**
+   * A new journal that says this, in the place of what lies there.
+   * @param onBroken told once, when a line could not be written.
+   * @throws the system's error
+   */
+  static create(
+    path: string,
+    uuid: string,
+    contents: JournalContents,
+    onBroken: (error: unknown) => void,
+  ): WarmJournal {
+    const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW, O_APPEND } = constants
+    const next = `${path}.next`
+    rmSync(next, { force: true })
+    const fd = openSync(next, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND, 0o600)
+    const journal = new WarmJournal(fd, (error) => {
+      throw error
+    })
+    journal.#append({ kind: 'head', version: VERSION, uuid })
+    for (const space of contents.spaces) journal.space(space)
+    for (const model of contents.models) journal.model(model)
+    for (const worker of contents.workers) journal.worker(worker)
+    renameSync(next, path)
+    return new WarmJournal(fd, onBroken)
+  }
+
+  space({ model, salt, ranks, shardBytes, layout }: JournalSpace): void {
+    this.#append({ kind: 'space', model, salt, ranks, shardBytes, layout })
+  }
+
+  model(model: RegisteredModel): void {
+    this.#append({ kind: 'model', ...model })
+  }
+
+  worker({ context, owner }: JournalWorker): void {
+    const { instanceId, ...rest } = context
+    this.#append({ kind: 'worker', id: String(instanceId), owner, context: rest })
+  }
+
+  gone(instanceId: bigint): void {
+    this.#append({ kind: 'gone', id: String(instanceId) })
+  }
+
+  close(): void {
+    closeSync(this.#fd)
+  }
+
+  #append(row: Row): void {
+    if (this.#isBroken) return
+    try {
+      const line = Buffer.from(`${JSON.stringify(row)}\n`)
+      if (writeSync(this.#fd, line) !== line.length) throw new Error('the line was cut')
+    } catch (error) {
+      this.#isBroken = true
+      this.#onBroken(error)
+    }
+  }
+}
+
+function parseRow(line: string): Row | undefined {
+  try {
+    const row = JSON.parse(line) as Row
+    return typeof row === 'object' && row !== null ? row : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function contentsOf(rows: readonly Row[]): JournalContents {
+  const spaces: JournalSpace[] = []
+  const models: RegisteredModel[] = []
+  const workers = new Map<string, JournalWorker>()
+  try {
+    for (const { kind, ...row } of rows) {
+      if (kind === 'space') spaces.push(row as JournalSpace)
+      if (kind === 'model') models.push(row as RegisteredModel)
+      if (kind === 'gone') workers.delete((row as { id: string }).id)
+      if (kind !== 'worker') continue
+      const { id, owner, context } = row as { id: string; owner: number; context: object }
+      workers.delete(id)
+      workers.set(id, { owner, context: { ...(context as WireContext), instanceId: BigInt(id) } })
+    }
+  } catch {
+    return EMPTY // a number that is none
+  }
+  return { spaces, models, workers: [...workers.values()] }
+}
