@@ -32,10 +32,7 @@ export class Bucket {
   /** Reads an object into a sink. False when there is none. */
   async get(key: string, sink: BodySink, signal: AbortSignal): Promise<boolean> {
     const request = { what: 'the download of an object', method: 'GET', key, sink, expected: [404] } as const
-    const answer = await this.#client.send(request, signal)
-    if (answer.status !== 404) return true
-    if (serviceCode(answer) === 'NoSuchBucket') throw this.#client.errorOf(request.what, answer)
-    return false
+    return (await this.#client.send(request, signal)).status !== 404
   }
 
   /** Reads a small object, or the first `bytes` of one. Undefined when there is none. */

@@ -7,7 +7,7 @@ import { CredentialSource } from './credentials.ts'
 import { type Answer, exchange } from './exchange.ts'
 import type { S3AdapterOptions } from './options.ts'
 import type { BodySink } from './record-sink.ts'
-import { isBusy, retryAfterMs, serviceCode, serviceError } from './service-error.ts'
+import { isAbsence, isBusy, retryAfterMs, serviceCode, serviceError } from './service-error.ts'
 import { encodeKey, encodeQuery, payloadHashOf, RequestSigner, UNSIGNED_PAYLOAD } from './sigv4.ts'
 
 /** What an s3 adapter has from outside. */
@@ -31,7 +31,7 @@ export interface S3Request {
   /** The body, in pieces that stay as they are until the request has ended. */
   readonly pieces?: readonly Uint8Array[]
   readonly sink?: BodySink
-  /** Further statuses to give back; others below 200 or from 300 on are errors. */
+  /** Further statuses to give back; others below 200 or from 300 on are errors. 404: only that of an absent object. */
   readonly expected?: readonly number[]
 }
 
@@ -110,18 +110,19 @@ export class S3Client {
       const answer = await this.#try(request, pieces, payloadHash, tries, signal)
       if (answer === undefined) continue
       const { status } = answer
-      if ((status >= 200 && status < 300) || request.expected?.includes(status)) return answer
+      const isExpected = request.expected?.includes(status) && (status !== 404 || isAbsence(answer))
+      if ((status >= 200 && status < 300) || isExpected) return answer
       if (isBusy(answer) && tries < TRIES && (await this.#waitBusy(answer, tries, signal))) continue
       if (!hasRefreshed && isRefusedKey(answer) && this.#credentials.refresh()) {
         hasRefreshed = true
         continue
       }
-      throw this.errorOf(request.what, answer)
+      throw this.#errorOf(request.what, answer)
     }
   }
 
   /** The error that an answer means. */
-  errorOf(what: string, answer: Answer): CacheError {
+  #errorOf(what: string, answer: Answer): CacheError {
     const { bucket, region } = this.#options
     const place = { endpoint: this.#base.origin, bucket, region }
     return serviceError(what, answer, place, this.#parts.clock.wallMs())

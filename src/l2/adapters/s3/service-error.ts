@@ -19,6 +19,14 @@ export function isBusy({ status }: Answer): boolean {
   return status === 429 || status === 500 || status === 502 || status === 503 || status === 504
 }
 
+/**
+ * A 404 that speaks of the object: that of HEAD has no code, and some services answer with one to a bucket or an
+ * access key that they do not know.
+ */
+export function isAbsence(answer: Answer): boolean {
+  return answer.status === 404 && ['', 'NoSuchKey', 'NoSuchUpload', 'NotFound'].includes(serviceCode(answer))
+}
+
 /** Seconds or a date, as milliseconds from now; undefined when the answer names none. */
 export function retryAfterMs({ headers }: Answer, wallMs: number): number | undefined {
   const text = headers['retry-after']
@@ -67,6 +75,7 @@ function explain(code: string, answer: Answer, place: Place, wallMs: number): Fi
     case 'SignatureDoesNotMatch':
       return { field: 'secret-key', fix: 'the secret key is not that of the access key' }
     case 'InvalidAccessKeyId':
+    case 'XAdminUserNotFound': // of versitygw
       return { field: 'access-key', fix: 'the server does not know the access key' }
     case 'ExpiredToken':
     case 'InvalidToken':
