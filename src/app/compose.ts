@@ -2,7 +2,8 @@ import type { Clock } from '../core/clock.ts'
 import { SupervisedLoop } from '../core/supervised-loop.ts'
 import { DevicePath } from '../engine/device-path.ts'
 import { Engine } from '../engine/engine.ts'
-import type { EngineOptions } from '../engine/options.ts'
+import type { EngineOptions, QuotaOptions } from '../engine/options.ts'
+import { Quotas } from '../engine/quotas.ts'
 import { LOOPS } from '../events/counters.ts'
 import { BlockManager } from '../l0/block-manager.ts'
 import type { Device } from '../l0/device.ts'
@@ -24,6 +25,8 @@ export interface ComposeOptions {
   readonly l0: L0Options
   readonly l1: L1Options
   readonly transfer: TransferOptions
+  /** Absent = no quotas but those that are set. */
+  readonly quota?: QuotaOptions
 }
 
 export interface ComposeParts {
@@ -42,6 +45,7 @@ export interface ComposeParts {
 /** A whole engine on one thread, and its loops. */
 export interface EngineRuntime {
   readonly engine: Engine
+  readonly quotas: Quotas
   /** Starts the loops. */
   start(): void
   /** Stops the loops and closes the device. Adapters stay the caller's. */
@@ -52,22 +56,12 @@ export interface EngineRuntime {
 
 const NO_BYTES = new Uint8Array(0)
 const WORD = 2 ** 32
+const NO_QUOTAS: QuotaOptions = { l1DefaultBytes: 0, l2DefaultBytes: 0 }
 
 /** Makes an engine of its parts: every `new` that crosses folders. The caller attaches adapters and starts it. */
 export function composeEngine(options: ComposeOptions, parts: ComposeParts): EngineRuntime {
   const { clock, cells, memory, device, random, onError } = parts
-  const beat = (loop: (typeof LOOPS)[number]) => {
-    const { values, stride } = cells.loops
-    const at = LOOPS.indexOf(loop) * stride + cells.loops.column('lastBeatMs')
-    return (nowMs: number) => {
-      values[at] = nowMs
-    }
-  }
-  const fail = (loop: string, error: unknown) => {
-    const row = (LOOPS as readonly string[]).indexOf(loop)
-    if (row >= 0) cells.loops.add(row, 'errors', 1)
-    onError(loop, error)
-  }
+  const { beat, fail } = loopCells(parts)
   const l1 = new L1Cache(options.l1, {
     clock,
     events: cells.bus,
@@ -89,8 +83,12 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
     states: cells.l2States,
     tenantRows: cells.tenants.rows,
     onError,
-    ...(parts.onAdapterState === undefined ? {} : { onState: parts.onAdapterState }),
+    onState: (name, state, before) => {
+      if (before === undefined) quotas.attach(name)
+      parts.onAdapterState?.(name, state, before)
+    },
   })
+  const quotas = new Quotas({ options: options.quota ?? NO_QUOTAS, l1, adapters, cells, clock, onError })
   const view = (offset: number, bytes: number) => (memory === null ? NO_BYTES : memory.subarray(offset, offset + bytes))
   const budget = new InflightBudget(options.transfer.loadBudgetBytes)
   const onTransferError = (error: unknown) => fail('prefetch', error)
@@ -113,6 +111,7 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
   const loops = [eviction, stores, sweep]
   return {
     engine,
+    quotas,
     start: () => loops.forEach((loop) => void loop.start()),
     stop: () => {
       loops.forEach((loop) => void loop.stop())
@@ -120,6 +119,23 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
     },
     onSweep: (task) => void sweeps.push(task),
   }
+}
+
+/** How loops say that they run, and that they failed. */
+function loopCells({ cells, onError }: Pick<ComposeParts, 'cells' | 'onError'>) {
+  const beat = (loop: (typeof LOOPS)[number]) => {
+    const { values, stride } = cells.loops
+    const at = LOOPS.indexOf(loop) * stride + cells.loops.column('lastBeatMs')
+    return (nowMs: number) => {
+      values[at] = nowMs
+    }
+  }
+  const fail = (loop: string, error: unknown) => {
+    const row = (LOOPS as readonly string[]).indexOf(loop)
+    if (row >= 0) cells.loops.add(row, 'errors', 1)
+    onError(loop, error)
+  }
+  return { beat, fail }
 }
 
 function devicePath(options: L0Options, { clock, cells }: ComposeParts, device: Device, l1: L1Cache): DevicePath {

@@ -106,7 +106,6 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   cleanup.add(() => pool.close())
   const hashing = await HashThread.start()
   cleanup.add(() => hashing.close())
-  const quotaFile = new QuotaFile(dataDir.path)
   const cells = MetricCells.create({ maxTenants: general.tenantsMax, busCapacityEvents: general.eventBusCapacity })
   const device = openDevice(config, segment, clock)
   const runtime = composeEngine(config, {
@@ -116,12 +115,10 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
     device,
     random: (limit) => randomInt(limit),
     onError: (where, error) => logger.warn({ err: error, where }, 'failed'),
-    saveQuotas: (quotas) => quotaFile.write(quotas),
     onAdapterState: (name, state, before) => logger.info({ adapter: name, state, before }, 'adapter state'),
   })
   cleanup.add(() => runtime.stop())
-  runtime.quotas.load(quotaFile.read())
-  runtime.onSweep(everySecond(clock, () => void runtime.quotas.refresh()))
+  runtime.quotas.keepIn(new QuotaFile(dataDir.path))
   cleanup.add(() => runtime.engine.adapters.close())
   const { adapters } = runtime.engine
   const storage = await openStorage({ config, directory: dataDir.path, pool, adapters, clock, logger })
@@ -189,6 +186,7 @@ async function serversOf(
     quarantine: mp.quarantine,
     facts: { ...facts, version, startedAt, pid: process.pid, nodeVersion: process.version },
   })
+  runtime.onSweep(() => runtime.quotas.sweep())
   runtime.onSweep(() => service.sweep())
   runtime.onSweep(() => mp.sweep())
   return { service, mp }
@@ -217,16 +215,6 @@ async function openArena(
     segment.close()
   })
   return segment
-}
-
-/** A task of the sweep that runs once a second at most. */
-function everySecond(clock: SystemClock, task: () => void): () => void {
-  let lastMs = Number.NEGATIVE_INFINITY
-  return () => {
-    if (clock.nowMs() - lastMs < 1000) return
-    lastMs = clock.nowMs()
-    task()
-  }
 }
 
 function openDevice(config: ServeConfig, segment: SharedSegment, clock: SystemClock): SimulatedDevice {

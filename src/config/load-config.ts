@@ -9,6 +9,7 @@ import { l1Fields } from './l1-fields.ts'
 import { type LoadedOptions, loadOptions, type OptionInputs, type OptionsOf } from './load-options.ts'
 import { printable } from './option-names.ts'
 import { pushFields } from './push-fields.ts'
+import { quotaFields } from './quota-fields.ts'
 import { httpFields, mpFields, prometheusFields } from './server-fields.ts'
 import { transferFields } from './transfer-fields.ts'
 
@@ -23,6 +24,7 @@ export const serveTables = {
   l1: l1Fields,
   l2: { adapters: adaptersField } satisfies FieldTable<{ readonly adapters: readonly AdapterOptions[] }>,
   transfer: transferFields,
+  quota: quotaFields,
   push: pushFields,
 } as const
 

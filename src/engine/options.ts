@@ -1,3 +1,10 @@
+/** What cache salts may hold that have no quota of their own. 0 = no limit. */
+export interface QuotaOptions {
+  readonly l1DefaultBytes: number
+  /** In each adapter. */
+  readonly l2DefaultBytes: number
+}
+
 /** Limits of the engine facade. Units in the names. */
 export interface EngineOptions {
   /** Tokens of one chunk, for every model. */

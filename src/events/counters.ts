@@ -11,6 +11,8 @@ export const ENGINE_TENANT_FIELDS = [
   'hitTokensL1',
   'hitTokensL2',
   'loadedShards', // delivered back into service at retrieve end
+  'l1QuotaBytes', // of the salt, over all its models; 0 = no limit
+  'l2QuotaBytes', // the same, in each adapter
 ] as const
 
 /** One row. Owner: engine/ and transfer/. */
@@ -79,6 +81,7 @@ export const L2_FIELDS = [
   'inflightStoreObjects',
   'inflightLoadObjects',
   'evictedObjects',
+  'quotaEvictedObjects',
   'checksumFailures',
   'circuitState', // 0 closed, 1 half open, 2 open
   'state', // 0 active, 1 draining, 2 failed
@@ -119,6 +122,7 @@ export const L2_TENANT_FIELDS = [
   'storeBusySeconds',
   'loadBytes',
   'loadBusySeconds',
+  'usageBytes', // held, as the adapter last told
 ] as const
 
 /** One row a state value. Owner: l2/adapter-set. */

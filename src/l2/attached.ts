@@ -106,6 +106,7 @@ export class Attached {
   #others = 0
   #abandoned = 0
   #evictedSeen = 0
+  #quotaEvictedSeen = 0
   #failuresSeen = 0
   #idleWaiters: (() => void)[] = []
 
@@ -235,6 +236,9 @@ export class Attached {
     cells.set(this.row, 'objects', usage.objects)
     cells.set(this.row, 'capacityBytes', usage.capacityBytes)
     cells.add(this.row, 'evictedObjects', usage.evictedObjects - this.#evictedSeen)
+    const quotaEvicted = usage.quotaEvictedObjects ?? 0
+    cells.add(this.row, 'quotaEvictedObjects', quotaEvicted - this.#quotaEvictedSeen)
+    this.#quotaEvictedSeen = quotaEvicted
     cells.add(this.row, 'checksumFailures', usage.checksumFailures - this.#failuresSeen)
     cells.set(this.row, 'circuitState', this.circuit.state)
     cells.set(this.row, 'state', STATE_NUMBERS[this.state])

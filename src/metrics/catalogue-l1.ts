@@ -61,6 +61,12 @@ export const L1_METRICS = [
     extension: true,
     from: [cell('l1Tenants', 'usageBytes', { visibleWith: ['writeShards', 'recoveredShards'] })],
   }),
+  gauge('l1_tenant_quota_bytes', {
+    help: 'Bytes that the cache salt of a tenant may hold in L1, over all its models.',
+    labels: TENANT,
+    extension: true,
+    from: [cell('engineTenants', 'l1QuotaBytes')],
+  }),
   gauge('l1_quarantined_bytes', {
     help: 'Bytes of L1 whose writer or reader let its lease expire and may not be done: not used again until it is.',
     labels: ['holder'],

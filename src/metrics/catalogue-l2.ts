@@ -1,4 +1,4 @@
-import { ADAPTER, ADAPTER_TENANT, cell, counter, gauge, split } from './define.ts'
+import { ADAPTER, ADAPTER_TENANT, cell, counter, gauge, split, TENANT } from './define.ts'
 
 const STORE_ENDED = { visibleWith: ['storeCompletedRequests'] } as const
 const LOAD_ENDED = { visibleWith: ['loadCompletedRequests'] } as const
@@ -155,6 +155,24 @@ export const L2_METRICS = [
       draining: 'storeSkippedDraining',
       circuit_open: 'storeSkippedCircuitOpen',
     }),
+  }),
+  gauge('l2_tenant_usage_bytes', {
+    help: 'Bytes held in an L2 adapter by one tenant, of adapters that keep account of them; told once a second.',
+    labels: ADAPTER_TENANT,
+    extension: true,
+    from: [cell('l2Tenants', 'usageBytes')],
+  }),
+  gauge('l2_tenant_quota_bytes', {
+    help: 'Bytes that the cache salt of a tenant may hold in each L2 adapter, over all its models.',
+    labels: TENANT,
+    extension: true,
+    from: [cell('engineTenants', 'l2QuotaBytes')],
+  }),
+  counter('l2_quota_evicted_chunks_total', {
+    help: 'Objects that an L2 adapter evicted because their cache salt was over its quota.',
+    labels: ADAPTER,
+    extension: true,
+    from: [cell('l2', 'quotaEvictedObjects')],
   }),
   counter('l2_evicted_chunks_total', {
     help: 'Objects that an L2 adapter evicted for room.',

@@ -65,6 +65,11 @@ export class TenantTable {
     return row as TenantId
   }
 
+  /** The row of a pair that has one; undefined otherwise. Only for the writing thread. */
+  find(model: string, salt: string): TenantId | undefined {
+    return this.#rowOf.get(`${model.length}:${model}${salt}`)
+  }
+
   /** Label values of a row, exportable (see `labelText`); undefined for a row without a pair. */
   labels(row: number): TenantLabels | undefined {
     if (row === this.fold) return FOLD_LABELS

@@ -1,11 +1,13 @@
 import { composeEngine } from '../../src/app/compose.ts'
 import { ManualClock } from '../../src/core/clock.ts'
+import type { QuotaOptions } from '../../src/engine/options.ts'
 import { DEVICE_PROFILES } from '../../src/l0/device-profiles.ts'
 import { L0_DEFAULTS } from '../../src/l0/options.ts'
 import { SimulatedDevice } from '../../src/l0/simulated-device.ts'
 import type { L1Options } from '../../src/l1/options.ts'
 import { MetricCells } from '../../src/metrics/cells.ts'
 import { Recorder } from '../../src/metrics/recorder.ts'
+import type { TransferOptions } from '../../src/transfer/options.ts'
 import { random } from './random.ts'
 
 export const KIB = 1024
@@ -19,6 +21,8 @@ export interface EngineSetup {
   readonly l0BlockTokens?: number
   readonly hasBytes?: boolean
   readonly loadBudgetBytes?: number
+  readonly quota?: QuotaOptions
+  readonly transfer?: Partial<TransferOptions>
 }
 
 /** A whole engine on one thread and a manual clock, with real bytes and a simulated device. */
@@ -29,6 +33,8 @@ export function makeEngine({
   l0BlockTokens = 4,
   hasBytes = true,
   loadBudgetBytes,
+  quota,
+  transfer = {},
 }: EngineSetup) {
   const clock = new ManualClock()
   const cells = MetricCells.create({ maxTenants: 8, busCapacityEvents: 2 ** 16 })
@@ -73,7 +79,9 @@ export function makeEngine({
         loadBudgetBytes: loadBudgetBytes ?? 16 * KIB,
         prefetchJobs: 8,
         storeIntervalMs: 20,
+        ...transfer,
       },
+      ...(quota === undefined ? {} : { quota }),
     },
     {
       clock,
