@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 import { encodePayload } from '../../src/protocol/mp/client-codec.ts'
 import { CURRENT_GENERATION, idOf, SERVED_OPS } from '../../src/protocol/mp/generations.ts'
 import { checkLaws } from '../support/conservation-laws.ts'
+import { usedMemoryBytes } from '../support/heap.ts'
 import { contextOf, found, keyOf, promptOf, startMp, storePrompt } from '../support/mp.ts'
 import { random } from '../support/random.ts'
 
@@ -99,6 +100,29 @@ it('does not grow with the clients, sessions and lookups of somebody who only op
     expect(clients).toBe(8)
     expect(sessions).toBe(mp.engine.options.sessions)
     checkLaws(mp.engine)
+  } finally {
+    mp.close()
+  }
+})
+
+it('keeps neither tokens nor hashes of requests whose sessions it has forgotten', async () => {
+  const mp = await startMp({ mp: { clientsMax: 8 } })
+  try {
+    const greedy = mp.connect()
+    await greedy.register(contextOf(WORKER))
+    const ask = async (from: number, count: number) => {
+      const asked = Array.from({ length: count }, (_, at) => {
+        const key = keyOf(promptOf((from + at) % 50, 60), { requestId: `${from + at}`, workerId: null })
+        return greedy.lookup(key)
+      })
+      await Promise.all(asked)
+      for (let at = 0; at < count; at += 2) await greedy.answer(`${from + at}`)
+    }
+    await ask(0, 1000)
+    const before = usedMemoryBytes()
+    for (let round = 1; round <= 8; round += 1) await ask(round * 1000, 1000)
+    // A prompt is 3.8 KB of tokens and 1.9 KB of hashes: 8,000 of them would be 46 MB.
+    expect(usedMemoryBytes() - before).toBeLessThan(12_000_000)
   } finally {
     mp.close()
   }

@@ -12,3 +12,11 @@ export function heapGrowthBytes(work: () => void): number {
   work()
   return process.memoryUsage().heapUsed - before
 }
+
+/** Bytes in use after a collection, buffers included. */
+export function usedMemoryBytes(): number {
+  collect()
+  collect()
+  const { heapUsed, arrayBuffers } = process.memoryUsage()
+  return heapUsed + arrayBuffers
+}

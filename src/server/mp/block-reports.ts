@@ -45,8 +45,8 @@ export class BlockReports {
 
   #tenantOf(client: Client, model: string, { requestId }: BlockRecord): TenantId {
     const { engine } = this.#parts
-    const session = client.job(requestId)?.session
-    const spec = session === null || session === undefined ? undefined : engine.l1.spaces.spec(session.space)
+    const space = client.job(requestId)?.space ?? null
+    const spec = space === null ? undefined : engine.l1.spaces.spec(space)
     return spec?.model === model ? spec.tenant : engine.cells.tenants.tenantOf(model, '')
   }
 }

@@ -1,18 +1,26 @@
 import type { Clock } from '../../core/clock.ts'
-import type { Lookup } from '../../engine/lookup.ts'
+import type { SpaceId } from '../../core/ids.ts'
 import type { Generation } from '../../protocol/mp/generations.ts'
-import type { MpSession } from './mp-sessions.ts'
+import type { LookupHold } from './lookup-hold.ts'
 
 /** Requests at most whose lookups one client may have open; the oldest is forgotten for a new one. */
 const REQUESTS_MAX = 16_384
-/** Waits at most for one lookup. */
+/** Waits at most for one lookup, and for all of one client. */
 const WAITS_MAX = 8
+const CLIENT_WAITS_MAX = 1024
+/** Operations of one client that wait for the one before at most, and the bytes of their tokens. */
+const QUEUED_MAX = 1024
+const QUEUED_BYTES_MAX = 64 * 1024 * 1024
 
-/** What a scheduler asked for under one request id. Its answer is given out once; the job stays until the request ends. */
+/**
+ * What a scheduler asked for under one request id. Its answer is given out once; the job stays until the request ends,
+ * and keeps neither tokens nor hashes alive: those are the session's, of which there are only so many bytes.
+ */
 export class LookupJob {
-  session: MpSession | null = null
+  /** Where the session of the request is. */
+  space: SpaceId | null = null
   isConsumed = false
-  #lookup: Lookup | null = null
+  #hold: LookupHold | null = null
   #isDone = false
   #waiting: (() => void)[] = []
 
@@ -20,16 +28,16 @@ export class LookupJob {
     return this.#isDone
   }
 
-  /** The lookup whose answer this is; null when nothing could be asked. */
-  get lookup(): Lookup | null {
-    return this.#lookup
+  /** What holds the lookup whose answer this is; null when nothing could be asked. */
+  get hold(): LookupHold | null {
+    return this.#hold
   }
 
   /** Idempotent. */
-  finish(lookup: Lookup | null): void {
+  finish(hold: LookupHold | null): void {
     if (this.#isDone) return
     this.#isDone = true
-    this.#lookup = lookup
+    this.#hold = hold
     for (const wake of this.#waiting.splice(0)) wake()
   }
 
@@ -66,12 +74,35 @@ export class Client {
   wasWarned = false
   /** Operations of its that must stay in order wait for this. */
   tail: Promise<void> | null = null
-  queued = 0
+  #queued = 0
+  #queuedBytes = 0
+  #waits = 0
   readonly #requests = new Map<string, LookupJob>()
 
   constructor(identity: Uint8Array, nowMs: number) {
     this.identity = identity
     this.lastSeenMs = nowMs
+  }
+
+  /** Takes a place in the queue behind `tail`. @param bytes that wait with it. @returns false when there is none. */
+  enqueue(bytes: number): boolean {
+    if (this.#queued >= QUEUED_MAX || (this.#queued > 0 && this.#queuedBytes + bytes > QUEUED_BYTES_MAX)) return false
+    this.#queued += 1
+    this.#queuedBytes += bytes
+    return true
+  }
+
+  dequeue(bytes: number): void {
+    this.#queued -= 1
+    this.#queuedBytes -= bytes
+  }
+
+  /** Waits for a lookup, if the client does not wait for too many already. */
+  async wait(job: LookupJob, timeoutMs: number, clock: Clock): Promise<void> {
+    if (this.#waits >= CLIENT_WAITS_MAX) return
+    this.#waits += 1
+    await new Promise<void>((resolve) => job.wait(timeoutMs, clock, resolve))
+    this.#waits -= 1
   }
 
   job(requestId: string): LookupJob | undefined {
@@ -98,10 +129,11 @@ export class Client {
     return job
   }
 
-  endJobs(): readonly LookupJob[] {
-    const jobs = [...this.#requests.values()]
+  /** @returns the jobs by request id. */
+  endJobs(): readonly (readonly [string, LookupJob])[] {
+    const jobs = [...this.#requests]
     this.#requests.clear()
-    for (const job of jobs) job.finish(null)
+    for (const [, job] of jobs) job.finish(null)
     return jobs
   }
 }

@@ -33,7 +33,6 @@ export interface DispatcherOptions {
 /** Sends one answer: identity, uid, op, and a payload frame or none. */
 export type Send = (frames: Uint8Array[]) => void
 
-const QUEUED_MAX = 1024
 const EXPERIMENTAL = textsReply([])
 const OK = textReply('OK')
 const WRONG_PATH = 'refused: set lmcache.mp.mp_transfer_mode to engine_driven'
@@ -168,11 +167,20 @@ export class Dispatcher {
       this.#run(client, envelope, request)
     } else if (client.tail === null) {
       this.#keepOrder(client, this.#run(client, envelope, request))
-    } else if (client.queued < QUEUED_MAX) {
-      this.#keepOrder(
-        client,
-        client.tail.then(() => this.#run(client, envelope, request)),
-      )
+    } else {
+      this.#enqueue(client, envelope, request, client.tail)
+    }
+  }
+
+  /** Performs an ordered operation after those before it; answers "no" when too many wait. */
+  #enqueue(client: Client, envelope: Envelope, request: Request, before: Promise<void>): void {
+    const bytes = 'key' in request ? request.key.tokens.byteLength : 0
+    if (client.enqueue(bytes)) {
+      const done = before.then(() => {
+        client.dequeue(bytes)
+        return this.#run(client, envelope, request)
+      })
+      this.#keepOrder(client, done)
     } else {
       this.#parts.counts.failed += 1
       this.#answer(client, envelope, NO[request.op])
@@ -182,9 +190,7 @@ export class Dispatcher {
   /** Lets later ordered operations of the client wait for this one. */
   #keepOrder(client: Client, done: Promise<void> | undefined): void {
     if (done === undefined) return
-    client.queued += 1
     const tail = done.finally(() => {
-      client.queued -= 1
       if (client.tail === tail) client.tail = null
     })
     client.tail = tail

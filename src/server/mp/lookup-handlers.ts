@@ -35,7 +35,7 @@ export class LookupHandlers {
       const space = spaceOf(this.#parts, key)
       if (space === null) return
       const session = sessions.open(space, key.requestId, key.tokens)
-      job.session = session
+      job.space = space
       const chunks = Math.floor(Math.min(key.end, key.tokens.length) / engine.options.chunkTokens)
       const known = sessions.chainOf(session, chunks, client, false)
       const chain = known instanceof Promise ? await known : known
@@ -57,11 +57,8 @@ export class LookupHandlers {
   /** As `query`, once there is an answer or the time is up. */
   async wait(client: Client, { requestId, timeoutSeconds }: RequestOf<'wait_prefetch_status'>): Promise<ReplyPayload> {
     const timeoutMs = Math.min(timeoutSeconds * 1000, WAIT_MAX_MS)
-    await new Promise<void>((resolve) => {
-      const job = client.job(requestId)
-      if (job === undefined) resolve()
-      else job.wait(timeoutMs, this.#parts.clock, resolve)
-    })
+    const job = client.job(requestId)
+    if (job !== undefined) await client.wait(job, timeoutMs, this.#parts.clock)
     return this.query(client, requestId)
   }
 
@@ -76,14 +73,16 @@ export class LookupHandlers {
   }
 
   endSession(client: Client, requestId: string): void {
-    const session = client.endJob(requestId)?.session
-    if (session !== null && session !== undefined) this.#parts.sessions.close(session)
+    const space = client.endJob(requestId)?.space ?? null
+    if (space !== null) this.#parts.sessions.close(space, requestId)
   }
 
   /** A client is gone: nobody will ask for the answers, or retrieve what they promised. */
   clientGone(client: Client): void {
     this.#parts.hasher.leave(client)
-    for (const { session } of client.endJobs()) if (session !== null) this.#parts.sessions.close(session)
+    for (const [requestId, { space }] of client.endJobs()) {
+      if (space !== null) this.#parts.sessions.close(space, requestId)
+    }
   }
 
   #ask(session: MpSession, job: LookupJob, chain: HashChain, request: RequestOf<'lookup'>): void {
@@ -98,7 +97,7 @@ export class LookupHandlers {
       engine.sessions.nextOwner(),
       (final) => {
         hold.promise(final.hitChunks, reads)
-        job.finish(final)
+        job.finish(hold)
       },
       TIERS,
     )
@@ -120,8 +119,8 @@ export class LookupHandlers {
   /** Chunks that the lookup found and still holds. */
   #consume(job: LookupJob): ReplyPayload {
     job.isConsumed = true
-    const { lookup } = job
-    if (lookup === null || lookup.hitChunks === 0 || lookup.state !== 'final') return UNKNOWN
+    const lookup = job.hold?.promised
+    if (!lookup || lookup.hitChunks === 0) return UNKNOWN
     return this.#parts.engine.renew(lookup) ? intReply(lookup.hitChunks) : UNKNOWN
   }
 }

@@ -89,6 +89,9 @@ export class LookupHold {
   }
 
   #releaseIfUnused(): void {
-    if (this.#users === 0 && this.#lookup !== null) this.#engine.release(this.#lookup)
+    if (this.#users > 0 || this.#lookup === null) return
+    this.#engine.release(this.#lookup)
+    this.#lookup = null
+    this.#reads = new Uint32Array(0)
   }
 }

@@ -5,13 +5,12 @@ import type { PromptHasher } from '../../engine/prompt-hasher.ts'
 import type { Client } from './clients.ts'
 import type { LookupHold } from './lookup-hold.ts'
 
-/** Tokens that all sessions together remember, in bytes. */
+/** Tokens that all sessions together remember, and the hashes of their chunks, in bytes. */
 const TOKEN_BYTES_MAX = 256 * 1024 * 1024
 const NO_TOKENS = new Uint32Array(0)
 
 /** One request of one tenant: the tokens it was last known by, and the hashes of them so far. */
 export interface MpSession {
-  readonly key: string
   readonly space: SpaceId
   tokens: Uint32Array
   /** Of `tokens`; replaced when they turn out to be others. */
@@ -41,7 +40,7 @@ export class MpSessions {
     this.#sessions = new LRUCache({
       max: capacity,
       maxSize: TOKEN_BYTES_MAX,
-      sizeCalculation: (session) => Math.max(1, session.tokens.byteLength),
+      sizeCalculation: ({ tokens }) => tokens.byteLength + Math.ceil(tokens.length / chunkTokens) * HASH_BYTES + 1,
       noDisposeOnSet: true,
       dispose: (session) => this.#end(session),
     })
@@ -56,7 +55,7 @@ export class MpSessions {
     const key = `${space}:${requestId}`
     const found = this.#sessions.get(key)
     if (found === undefined) {
-      const session = { key, space, tokens, chain: new HashChain(0), hashing: null, hold: null, isOpen: true }
+      const session = { space, tokens, chain: new HashChain(0), hashing: null, hold: null, isOpen: true }
       this.#sessions.set(key, session)
       return session
     }
@@ -80,8 +79,8 @@ export class MpSessions {
     return end <= tokens.length && isPrefix(tokens.subarray(0, end), session.tokens)
   }
 
-  close(session: MpSession): void {
-    this.#sessions.delete(session.key)
+  close(space: SpaceId, requestId: string): void {
+    this.#sessions.delete(`${space}:${requestId}`)
   }
 
   closeAll(): void {

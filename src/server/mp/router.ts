@@ -4,8 +4,10 @@ import { bindError } from '../bind-error.ts'
 
 /** Bytes of one frame at most: 4 million tokens, packed. A peer that sends more is disconnected. */
 const FRAME_BYTES_MAX = 20 * 1024 * 1024
-/** Messages of one peer that wait at most, on the way in and on the way out. */
-const PEER_MESSAGES_MAX = 4096
+/** Messages of one peer that wait at most on the way in: more stay with the peer. They may be as long as a frame may. */
+const PEER_REQUESTS_MAX = 16
+/** The same on the way out: of a peer that does not take its answers, further ones are lost. */
+const PEER_ANSWERS_MAX = 1024
 /** Answers that wait at most for the socket, of all peers. */
 const OUTBOX_MAX = 65_536
 /** Frames of the socket up to this long are copies in the heap. */
@@ -27,8 +29,8 @@ export class MpRouter {
   readonly #socket = new Router({
     linger: 0,
     maxMessageSize: FRAME_BYTES_MAX,
-    receiveHighWaterMark: PEER_MESSAGES_MAX,
-    sendHighWaterMark: PEER_MESSAGES_MAX,
+    receiveHighWaterMark: PEER_REQUESTS_MAX,
+    sendHighWaterMark: PEER_ANSWERS_MAX,
     ipv6: true,
   })
   readonly #parts: RouterParts
