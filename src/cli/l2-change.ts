@@ -7,11 +7,10 @@ import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { askEngine } from './engine-http.ts'
 import { type AdapterAnswer, adapterPath, shortBytes } from './l2-answers.ts'
 import { isGood, jobText, rateOf, ratioOf } from './l2-job.ts'
+import { poll } from './poll.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { usageError } from './report-error.ts'
-import { onStopSignal } from './stop-signal.ts'
 
-const POLL_MS = 200
 /** The engine gives an adapter 15 s to open, and 5 s each to let go and to close. */
 const CHANGE_TIMEOUT_MS = 30_000
 
@@ -91,32 +90,17 @@ function deadlineOf(text: string | true): number {
 
 /** Draws a bar until the drain has ended, or the user has had enough: then it goes on by itself. */
 async function waitForDrain(call: CommandCall, begun: AdapterAnswer): Promise<AdapterAnswer> {
-  const clock = new SystemClock()
-  const bar = new ProgressBar(call.terminal, clock, `drain ${begun.name}`)
-  let isLeft = false
-  let wake = (): void => undefined
-  const unhook = onStopSignal(clock, () => {
-    isLeft = true
-    wake()
-  })
+  const bar = new ProgressBar(call.terminal, new SystemClock(), `drain ${begun.name}`)
   const workOf = (one: AdapterAnswer): number => one.inflight_stores + one.inflight_loads + one.abandoned
   const work = workOf(begun)
-  let adapter = begun
-  try {
-    while (adapter.drain?.phase === 'waiting' && !isLeft) {
-      const { evacuation } = adapter
-      if (evacuation?.state === 'running') bar.update(ratioOf(evacuation), evacuation.objects, 'objects')
-      else bar.update(work === 0 ? 1 : 1 - workOf(adapter) / work, work - workOf(adapter), 'batches')
-      await new Promise<void>((resolve) => {
-        wake = resolve
-        clock.schedule(POLL_MS, resolve)
-      })
-      adapter = (await askEngine(call, adapterPath(begun.name))) as AdapterAnswer
-    }
-  } finally {
-    bar.finish()
-    unhook()
+  const show = (one: AdapterAnswer): void => {
+    const { evacuation } = one
+    if (evacuation?.state === 'running') bar.update(ratioOf(evacuation), evacuation.objects, 'objects')
+    else bar.update(work === 0 ? 1 : 1 - workOf(one) / work, work - workOf(one), 'batches')
   }
+  const ask = async () => (await askEngine(call, adapterPath(begun.name))) as AdapterAnswer
+  const isEnded = (one: AdapterAnswer) => one.drain?.phase !== 'waiting'
+  const adapter = await poll(begun, isEnded, ask, show).finally(() => bar.finish())
   if (adapter.drain?.phase === 'waiting') call.terminal.log(`${begun.name} goes on draining.`)
   return adapter
 }

@@ -3,13 +3,10 @@ import { SystemClock } from '../core/clock.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { askEngine } from './engine-http.ts'
 import { type JobAnswer, shortBytes } from './l2-answers.ts'
+import { poll } from './poll.ts'
 import { ProgressBar, shortDuration } from './progress-bar.ts'
 import { usageError } from './report-error.ts'
-import { onStopSignal } from './stop-signal.ts'
 import { textTable } from './table.ts'
-
-/** How often a running job is asked how far it is. */
-const POLL_MS = 200
 
 /** `kvtier l2 verify|stats|evacuate|jobs|cancel`: jobs of a running engine over all objects of an adapter. */
 export async function run(call: CommandCall): Promise<ExitCode> {
@@ -55,28 +52,12 @@ export function isGood(job: JobAnswer): boolean {
 
 /** Draws a bar until the job has ended, or the user has had enough: then it goes on by itself. */
 async function waitForJob(call: CommandCall, started: JobAnswer): Promise<JobAnswer> {
-  const clock = new SystemClock()
-  const bar = new ProgressBar(call.terminal, clock, `${started.kind} ${started.adapter}`)
-  let isLeft = false
-  let wake = (): void => undefined
-  const unhook = onStopSignal(clock, () => {
-    isLeft = true
-    wake()
-  })
-  let job = started
-  try {
-    while (job.state === 'running' && !isLeft) {
-      bar.update(ratioOf(job), job.objects, 'objects')
-      await new Promise<void>((resolve) => {
-        wake = resolve
-        clock.schedule(POLL_MS, resolve)
-      })
-      job = (await askEngine(call, `/v1/l2/jobs/${job.id}`)) as JobAnswer
-    }
-  } finally {
-    bar.finish()
-    unhook()
-  }
+  const bar = new ProgressBar(call.terminal, new SystemClock(), `${started.kind} ${started.adapter}`)
+  const ask = async () => (await askEngine(call, `/v1/l2/jobs/${started.id}`)) as JobAnswer
+  const isEnded = ({ state }: JobAnswer) => state !== 'running'
+  const job = await poll(started, isEnded, ask, (one) => bar.update(ratioOf(one), one.objects, 'objects')).finally(() =>
+    bar.finish(),
+  )
   if (job.state === 'running') call.terminal.log(`${job.id} goes on; kvtier l2 cancel ${job.id} ends it.`)
   return job
 }
