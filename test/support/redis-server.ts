@@ -77,12 +77,15 @@ export class RedisServer {
   async restart(): Promise<void> {
     const child = spawn(this.program, this.#args, { stdio: 'ignore' })
     this.#child = child
+    const end = () => child.kill('SIGKILL')
+    process.once('exit', end)
     this.#exited = once(child, 'exit')
+      .catch(() => undefined)
+      .finally(() => process.off('exit', end))
     let failure: unknown
     child.on('error', (error) => {
       failure = error
     })
-    process.once('exit', () => child.kill('SIGKILL'))
     await until(`${this.program} listens`, async () => {
       if (failure !== undefined || child.exitCode !== null)
         throw new Error(`${this.program} did not start`, { cause: failure })
