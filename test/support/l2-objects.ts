@@ -13,6 +13,8 @@ export const SPACE: KeySpace = { model: 'm', salt: '', ranks: 1, rank: 0, shardB
 /** The space of `programs/store-objects.ts`: objects large enough to be torn. */
 export const CRASH_SPACE: KeySpace = { ...SPACE, model: 'crash', shardBytes: 40_000 }
 
+const BLOCK_BYTES = 65_536
+
 /** Keys [from, to) of the chain named by `seed`: chunk i's parent is chunk i - 1. */
 export function chainBatch(space: KeySpace, seed: number, from: number, to: number): KeyBatch {
   const hashes = new Uint8Array((to - from) * HASH_BYTES)
@@ -42,9 +44,17 @@ export function blanks(count: number, bytes = SPACE.shardBytes): Uint8Array[] {
   return Array.from({ length: count }, () => new Uint8Array(bytes))
 }
 
+/** Long ones repeat a block, each time with its number: random bytes cost more than what is tested. */
 function randomBytes(seed: number, count: number): Uint8Array {
   const next = random(seed)
-  return Uint8Array.from({ length: count }, () => next(256))
+  const block = Uint8Array.from({ length: Math.min(count, BLOCK_BYTES) }, () => next(256))
+  if (count <= BLOCK_BYTES) return block
+  const bytes = Buffer.alloc(count)
+  for (let at = 0; at < count; at += BLOCK_BYTES) {
+    bytes.set(block.subarray(0, Math.min(BLOCK_BYTES, count - at)), at)
+    if (count - at >= 4) bytes.writeUInt32LE(at, at)
+  }
+  return bytes
 }
 
 /** Stores chunks [from, to) of a chain. @returns outcomes. */

@@ -23,8 +23,8 @@ export interface SeenRequest {
 /** An HTTP proxy of this process before an S3 server: it passes requests on as they are, or answers by itself. */
 export class S3Weather {
   readonly seen: SeenRequest[] = []
-  /** Decides each request: undefined passes it on; 'hang' never answers. */
-  answer: (request: SeenRequest) => Weather | 'hang' | undefined = () => undefined
+  /** Decides each request: undefined passes it on; 'lose' does, and drops the answer; 'hang' never answers. */
+  answer: (request: SeenRequest) => Weather | 'hang' | 'lose' | undefined = () => undefined
   readonly #server: Server
   readonly #targetPort: number
 
@@ -56,7 +56,7 @@ export class S3Weather {
     this.seen.push(seen)
     incoming.on('error', () => undefined)
     const weather = this.answer(seen)
-    if (weather === undefined) this.#pass(incoming, response)
+    if (weather === undefined || weather === 'lose') this.#pass(incoming, response, weather === 'lose')
     else if (weather === 'hang') incoming.resume()
     else {
       incoming.resume()
@@ -64,9 +64,14 @@ export class S3Weather {
     }
   }
 
-  #pass(incoming: IncomingMessage, response: ServerResponse): void {
+  #pass(incoming: IncomingMessage, response: ServerResponse, isLost: boolean): void {
     const { method, url, headers } = incoming
     const outgoing = request({ host: '127.0.0.1', port: this.#targetPort, method, path: url, headers }, (answer) => {
+      if (isLost) {
+        response.destroy()
+        answer.resume()
+        return
+      }
       response.writeHead(answer.statusCode!, answer.headers)
       answer.pipe(response)
       answer.on('error', () => response.destroy())
