@@ -141,15 +141,20 @@ it('gives workers that never commit no more than their share of L1, and serves t
   const { scheduler, worker, ttlMs } = await served({ l1: { capacityBytes: 16 * KIB }, mp: { heldRatioMax: 0.5 } })
   await storePrompt(mp, worker, keyOf(promptOf(1, 2)), WORKER, 1)
   const greedy = mp.connect()
-  await greedy.register(contextOf(OTHER))
-  const granted: number[] = []
-  for (let name = 20; name < 26; name += 1) {
-    const key = keyOf(promptOf(name, 3), { requestId: `greedy ${name}` })
-    granted.push((await greedy.prepareStore(key, OTHER)).slots.length)
-    mp.clock.advance(ttlMs / 2)
+  const storeGreedily = async (id: bigint) => {
+    await greedy.register(contextOf(id))
+    const granted: number[] = []
+    for (let name = 20; name < 24; name += 1) {
+      const key = keyOf(promptOf(name, 3), { requestId: `${id} ${name}` })
+      granted.push((await greedy.prepareStore(key, id)).slots.length)
+      mp.clock.advance(ttlMs / 2)
+    }
+    return granted
   }
-  expect(granted).toEqual([3, 3, 2, 0, 0, 0]) // 8 of 16 chunks
-  expect(mp.server.status()).toMatchObject({ heldBytes: 8 * SHARD_BYTES, heldBack: 1 + 3 * 3 })
+  expect(await storeGreedily(OTHER)).toEqual([3, 1, 0, 0]) // 4 of 16 chunks
+  await storePrompt(mp, worker, keyOf(promptOf(3, 3), { requestId: 'meanwhile' }), WORKER, 3)
+  expect(await storeGreedily(OTHER + 1n)).toEqual([3, 1, 0, 0])
+  expect(mp.server.status()).toMatchObject({ heldBytes: 8 * SHARD_BYTES, heldBack: 2 * (2 + 3 + 3) })
   mp.clock.advance(2 * ttlMs)
   expect(quarantinedBytes().written).toBe(8 * SHARD_BYTES)
   expect(await worker.prepareStore(keyOf(promptOf(2, 1), { requestId: 'b' }), WORKER)).toMatchObject({ slots: [] })

@@ -52,6 +52,8 @@ export class Instance {
   hasPinged = false
   /** Silent for too long: its slots are set aside until it says that it is done. */
   isReaped = false
+  /** Of the slots that it may write to. */
+  heldBytes = 0
   readonly #held: HeldBytes
   readonly #stores = new Transfers<StoreTransfer>()
   readonly #retrieves = new Transfers<RetrieveTransfer>()
@@ -86,12 +88,12 @@ export class Instance {
 
   addStore(key: string, transfer: StoreTransfer): void {
     this.#stores.add(key, transfer)
-    this.#held.bytes += transfer.shards * this.layout.shardBytes
+    this.#hold(transfer.shards * this.layout.shardBytes)
   }
 
   takeStore(key: string): StoreTransfer | undefined {
     const found = this.#stores.take(key)
-    if (found !== undefined) this.#letGo(found)
+    if (found !== undefined) this.#hold(-found.shards * this.layout.shardBytes)
     return found
   }
 
@@ -136,11 +138,12 @@ export class Instance {
 
   #abort(l1: L1Cache, transfer: StoreTransfer): void {
     l1.abort(transfer.lease)
-    this.#letGo(transfer)
+    this.#hold(-transfer.shards * this.layout.shardBytes)
   }
 
-  #letGo({ shards }: StoreTransfer): void {
-    this.#held.bytes -= shards * this.layout.shardBytes
+  #hold(bytes: number): void {
+    this.heldBytes += bytes
+    this.#held.bytes += bytes
   }
 }
 

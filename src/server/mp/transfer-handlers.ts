@@ -125,12 +125,14 @@ export class TransferHandlers {
 
   /**
    * The end of the range for which a worker may get slots. What all workers may write to, expired or not, stays within
-   * a share of L1: none of them can be told to stop, so no more than that is ever lost to those that die.
+   * a share of L1, and what one of them may within half of that: none of them can be told to stop, so no more is ever
+   * lost to those that die, and one that dies leaves room for the others.
    */
   #roomFor(instance: Instance, space: SpaceId, rank: number, chain: HashChain, range: ChunkRange): number {
     const { engine, instances, heldBytesMax, counts } = this.#parts
     const kept = instances.heldBytes + engine.cells.l1.get(0, 'quarantinedReadBytes')
-    const room = Math.max(0, Math.floor((heldBytesMax - kept) / instance.layout.shardBytes))
+    const roomBytes = Math.min(heldBytesMax - kept, heldBytesMax / 2 - instance.heldBytes)
+    const room = Math.max(0, Math.floor(roomBytes / instance.layout.shardBytes))
     const { from } = range
     let { to } = range
     while (to - from > room) {

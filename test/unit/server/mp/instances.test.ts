@@ -8,7 +8,7 @@ import { contextOf } from '../../../support/mp.ts'
 const layout = layoutOf(contextOf(1n), 16)
 
 function setUp(limit = 4) {
-  const table = new InstanceTable(limit)
+  const table = new InstanceTable(limit, () => {})
   const add = (id: bigint) => table.add({ id, model: 'm', worldSize: 1, layout, owner: Number(id) }, 0)
   return { table, add }
 }
