@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs'
-import { parse as parseYaml } from 'yaml'
-import { readAdapterText } from '../config/runtime-adapter.ts'
+import { readTextFile } from '../config/machine-facts.ts'
+import { readAdapterFile, readAdapterText } from '../config/runtime-adapter.ts'
 import { parseDurationMs } from '../config/units.ts'
 import { SystemClock } from '../core/clock.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
@@ -47,15 +46,7 @@ function givenAdapter(call: CommandCall): object {
     throw usageError('l2 add needs an ADAPTER such as name=big,type=filesystem,capacity=1TiB, or --file')
   }
   if (text !== undefined) return readAdapterText(text)
-  let given: unknown
-  try {
-    given = parseYaml(readFileSync(String(file), 'utf8'), { strict: true, uniqueKeys: true, maxAliasCount: 100 })
-  } catch (error) {
-    const reason = (error as NodeJS.ErrnoException).code ?? (error as Error).message.split('\n')[0]
-    throw usageError(`--file is "${file}": it cannot be read (${reason})`, '--file')
-  }
-  if (typeof given === 'object' && given !== null && !Array.isArray(given)) return given
-  throw usageError(`--file is "${file}": write one mapping of options, such as "name: big"`, '--file')
+  return readAdapterFile(String(file), readTextFile)
 }
 
 async function drain(call: CommandCall): Promise<ExitCode> {

@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises'
 import { SystemClock } from '../core/clock.ts'
 import { onStopSignal } from './stop-signal.ts'
 
@@ -17,17 +16,28 @@ export async function poll<T>(
   ask: () => Promise<T>,
   show: (answer: T) => void,
 ): Promise<T> {
-  const left = new AbortController()
-  const unhook = onStopSignal(new SystemClock(), () => left.abort())
+  const clock = new SystemClock()
+  const keepAlive = new MessageChannel() // timers of the clock do not keep the process
+  keepAlive.port1.ref()
+  let isLeft = false
+  let wake = (): void => undefined
+  const unhook = onStopSignal(clock, () => {
+    isLeft = true
+    wake()
+  })
   let last = first
   try {
-    while (!isEnded(last) && !left.signal.aborted) {
+    while (!isEnded(last) && !isLeft) {
       show(last)
-      await pause(POLL_MS, undefined, { signal: left.signal }).catch(() => undefined)
+      await new Promise<void>((resolve) => {
+        wake = resolve
+        clock.schedule(POLL_MS, resolve)
+      })
       last = await ask()
     }
     return last
   } finally {
     unhook()
+    keepAlive.port1.close()
   }
 }

@@ -1,3 +1,4 @@
+import { parse as parseYaml } from 'yaml'
 import { CacheError } from '../core/errors.ts'
 import type { AdapterOptions } from '../l2/options.ts'
 import { parseAdapter, splitEntry } from './adapter-fields.ts'
@@ -23,6 +24,25 @@ export function readRuntimeAdapter(
 /** The keys and values of `name=NAME,type=TYPE,...`, as `--l2` takes them. @throws CacheError BAD_REQUEST */
 export function readAdapterText(text: string): Record<string, unknown> {
   return refusing(() => splitEntry(text))
+}
+
+/**
+ * The keys and values of one adapter in a YAML or JSON file.
+ *
+ * @param readFile contents of the file of a path. May throw.
+ * @throws CacheError CONFIG_INVALID
+ */
+export function readAdapterFile(path: string, readFile: (path: string) => string): Record<string, unknown> {
+  let given: unknown
+  try {
+    given = parseYaml(readFile(path), { strict: true, uniqueKeys: true, maxAliasCount: 100 })
+  } catch (error) {
+    const reason = (error as NodeJS.ErrnoException).code ?? (error as Error).message.split('\n')[0]
+    throw new CacheError('CONFIG_INVALID', `${path} cannot be read (${reason})`, { field: '--file' }, error)
+  }
+  if (typeof given === 'object' && given !== null && !Array.isArray(given)) return given as Record<string, unknown>
+  const message = `${path} is not a mapping of options; write lines such as "name: big"`
+  throw new CacheError('CONFIG_INVALID', message, { field: '--file' })
 }
 
 /** Options as people may see them. */

@@ -334,66 +334,6 @@ describe('an adapter that is stuck', () => {
   })
 })
 
-describe('jobs', () => {
-  it('run in the background and say how far they are', async () => {
-    const { adapter } = await harness.storage.attachDisk()
-    await storeChain(adapter, 1, 0, 128)
-    ;(adapter as MemoryAdapter).spoil(3)
-    const order = { kind: 'verify', adapter: 'disk', rate_bytes: 64_000 }
-    const started = await ask('POST', '/v1/l2/jobs', order)
-    expect(started).toMatchObject({ status: 202, body: { id: 'job-1', state: 'running', objects_total: 128 } })
-    expect((await ask('POST', '/v1/l2/jobs', order)).body.error.code).toBe('L2_BUSY')
-    for (let step = 0; step < 2; step += 1) {
-      await settle()
-      harness.storage.clock.advance(1000)
-      await settle()
-    }
-    expect((await ask('GET', '/v1/l2/jobs/job-1')).body).toMatchObject({
-      state: 'done',
-      elapsed_ms: 2000,
-      ok: 127,
-      corrupt: 1,
-      corrupt_objects: [{ model: 'm', cache_salt: '', rank: 0 }],
-    })
-    expect((await ask('GET', '/v1/l2/jobs')).body.jobs.length).toBe(1)
-    expect((await ask('DELETE', '/v1/l2/jobs/job-1')).status).toBe(404)
-    expect(acts()).toMatchObject([{ action: 'JOB_START', resourceId: 'disk', metadata: { kind: 'verify' } }])
-  })
-
-  it('can be ended', async () => {
-    const { adapter } = await harness.storage.attachDisk()
-    await storeChain(adapter, 1, 0, 128)
-    await ask('POST', '/v1/l2/jobs', { kind: 'verify', adapter: 'disk', rate_bytes: 1 })
-    expect((await ask('DELETE', '/v1/l2/jobs/job-1')).status).toBe(202)
-    await settle()
-    expect((await ask('GET', '/v1/l2/jobs/job-1')).body.state).toBe('cancelled')
-    expect(acts().map(({ action }) => action)).toEqual(['JOB_CANCEL', 'JOB_START'])
-  })
-
-  it('count what an adapter holds', async () => {
-    const { adapter } = await harness.storage.attachDisk()
-    await storeChain(adapter, 1, 0, 4, { ...SPACE, salt: 's' })
-    await ask('POST', '/v1/l2/jobs', { kind: 'stats', adapter: 'disk' })
-    await settle()
-    const spaces = [{ model: 'm', cache_salt: 's', ranks: 1, object_bytes: 1000, objects: 4, bytes: 4000 }]
-    expect((await ask('GET', '/v1/l2/jobs/job-1')).body).toMatchObject({ state: 'done', spaces })
-  })
-
-  it.each([
-    [{}, 400],
-    [{ kind: 'polish', adapter: 'disk' }, 400],
-    [{ kind: 'verify', adapter: 'nobody' }, 404],
-    [{ kind: 'verify', adapter: 'disk', target: 'x' }, 400],
-    [{ kind: 'evacuate', adapter: 'disk' }, 400],
-    [{ kind: 'verify', adapter: 'disk', rate_bytes: -1 }, 400],
-    [{ kind: 'verify', adapter: 'disk', colour: 'red' }, 400],
-  ])('refuse %j', async (body, status) => {
-    await harness.storage.attachDisk()
-    expect((await ask('POST', '/v1/l2/jobs', body)).status).toBe(status)
-    expect(acts()).toEqual([])
-  })
-})
-
 describe('scopes', () => {
   it.each([
     ['POST', '/v1/l2/adapters', 'read'],
