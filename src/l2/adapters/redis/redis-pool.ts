@@ -3,6 +3,7 @@ import { CacheError } from '../../../core/errors.ts'
 import type { KeyWords } from '../../key-words.ts'
 import { HEADER_BYTES, readHeader } from '../../object-format.ts'
 import { NO_NODE, ObjectIndex } from '../../object-index.ts'
+import { FITS, NO_ROOM, ObjectRoom } from '../../object-room.ts'
 import { type SpaceEntry, SpaceTable, spaceDigest } from '../../space-table.ts'
 import { type ObjectName, objectKeyOf, objectPattern, parseObjectKey } from './object-keys.ts'
 import type { RedisAdapterOptions } from './options.ts'
@@ -21,15 +22,15 @@ const WITNESSES_MAX = 4
  * between two scans.
  */
 export class RedisPool {
-  readonly index = new ObjectIndex()
   readonly spaces = new SpaceTable()
+  readonly index = new ObjectIndex(1024, this.spaces)
   readonly #options: RedisAdapterOptions
   readonly #servers: RedisServers
   readonly #clock: Clock
   readonly #byDigest = new Map<string, SpaceEntry>()
-  /** Bytes of objects that are being deleted. */
-  #leavingBytes = 0
-  #evictedObjects = 0
+  readonly room: ObjectRoom
+  /** Names that are being deleted. Whoever still reads them reads what goes. */
+  readonly #leaving = new Set<string>()
   /** While a scan runs: nodes published and names deleted since it began. The scan knows less of them. */
   #published: Set<number> | undefined
   #deleted: Set<string> | undefined
@@ -40,16 +41,7 @@ export class RedisPool {
     this.#options = options
     this.#servers = servers
     this.#clock = clock
-  }
-
-  get evictedObjects(): number {
-    return this.#evictedObjects
-  }
-
-  /** Whether what is held and begun fits, deletions aside that are not done. */
-  get hasRoom(): boolean {
-    const { capacityBytes } = this.#options
-    return capacityBytes === 0 || this.index.heldBytes + this.index.pendingBytes - this.#leavingBytes <= capacityBytes
+    this.room = new ObjectRoom(this.index, this.spaces, options.capacityBytes)
   }
 
   /** Whether a scan is due and none runs. */
@@ -84,10 +76,12 @@ export class RedisPool {
   admit(space: SpaceEntry, hashes: KeyWords, parents: KeyWords, key: number): number {
     const known = this.index.find(space.id, hashes, key)
     if (this.index.isHeld(known)) return known
-    if (!this.index.isAbsent(known)) return NO_NODE // being written or deleted: that knows better
+    if (!this.index.isAbsent(known)) return NO_NODE // being written: that knows better
     const node = this.index.begin(space.id, hashes, parents, key, HEADER_BYTES + space.space.shardBytes)
-    this.publish(node)
-    return node
+    const isLeaving = this.#leaving.size > 0 && this.#leaving.has(this.keyOf(node))
+    if (isLeaving) this.index.cancel(node)
+    else this.publish(node)
+    return isLeaving ? NO_NODE : node
   }
 
   /** A held object is there no more. */
@@ -97,46 +91,61 @@ export class RedisPool {
     this.index.gone(node)
   }
 
+  /** As `forget`, by key `key` of the words; nothing when it is not held. */
+  forgetIfHeld(space: SpaceEntry, hashes: KeyWords, key: number): void {
+    const node = this.index.find(space.id, hashes, key)
+    if (this.index.isHeld(node)) this.forget(node)
+  }
+
+  /** A held object leaves the index; its name is the caller's to `unlink`. */
+  take(node: number): string {
+    const key = this.keyOf(node)
+    this.#leaving.add(key)
+    this.forget(node)
+    return key
+  }
+
   /**
-   * Chooses what goes so that everything begun fits: the victims leave at once and are the caller's to `delete`.
-   * False when there is not enough to evict.
+   * Chooses what goes so that everything begun fits, and the salt of a space keeps its quota.
+   * @param victims out: names to `unlink` before anything is written.
+   * @returns false when there is not enough to evict.
    */
-  chooseVictims(victims: number[]): boolean {
-    const { capacityBytes } = this.#options
-    if (capacityBytes === 0) return true
-    if (this.index.pendingBytes > capacityBytes) return false
-    while (this.index.heldBytes + this.index.pendingBytes - this.#leavingBytes > capacityBytes) {
-      const victim = this.index.victim()
-      if (victim === NO_NODE) return false
-      this.#leave(victim)
-      victims.push(victim)
+  makeRoom(space: number, victims: string[]): boolean {
+    for (let victim = this.room.next(space); victim !== FITS; victim = this.room.next(space)) {
+      if (victim === NO_ROOM) return false
+      victims.push(this.take(victim))
+      this.room.noteEvicted()
     }
     return true
   }
 
-  /** Deletes objects that were held or chosen; those that cannot be deleted stay. @returns how many were there. */
-  async delete(nodes: readonly number[], signal: AbortSignal | undefined, isEviction = false): Promise<number> {
-    const commands = nodes.map((node) => {
-      if (this.index.isHeld(node)) this.#leave(node)
-      const key = this.keyOf(node)
-      return command(key, 'UNLINK', key)
-    })
+  /** Evicts what is too much by the capacity and the quotas as they are now. */
+  async trim(signal: AbortSignal): Promise<void> {
+    const victims: string[] = []
+    const evict = (next: () => number) => {
+      for (let victim = next(); victim !== FITS && victim !== NO_ROOM; victim = next()) {
+        victims.push(this.take(victim))
+        this.room.noteEvicted()
+      }
+    }
+    evict(() => this.room.nextOver())
+    evict(() => this.room.next())
+    await this.unlink(victims, signal)
+  }
+
+  /** Deletes objects that left the index. What could not be deleted is found again by the next scan. */
+  async unlink(keys: readonly string[], signal: AbortSignal): Promise<{ removed: number; failed: number }> {
+    const commands = keys.map((key) => command(key, 'UNLINK', key))
     await this.#servers.run('questions', commands, signal)
     let removed = 0
-    for (const [at, { key, reply }] of commands.entries()) {
-      const node = nodes[at]!
-      this.#leavingBytes -= this.index.bytesOf(node)
-      if (typeof reply !== 'number') {
-        this.index.stay(node)
-        this.distrust()
-        continue
-      }
-      this.#deleted?.add(key)
-      this.index.gone(node)
-      removed += reply
-      if (isEviction) this.#evictedObjects += 1
+    let failed = 0
+    for (const { key, reply } of commands) {
+      this.#leaving.delete(key)
+      if (typeof reply === 'number') removed += reply
+      else failed += 1
     }
-    return removed
+    if (failed > 0) this.distrust()
+    return { removed, failed }
   }
 
   /**
@@ -207,10 +216,5 @@ export class RedisPool {
         this.index.setStamp(added[at]!.node, Math.max(1, this.#clock.wallMs() - idleMs))
       }
     }
-  }
-
-  #leave(node: number): void {
-    this.#leavingBytes += this.index.bytesOf(node)
-    this.index.leave(node)
   }
 }
