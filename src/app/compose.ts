@@ -85,6 +85,8 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
     onError,
     onState: (name, state, before) => {
       if (before === undefined) quotas.attach(name)
+      const peers = adapters.all().filter((one) => one.adapter.isPeer === true && one.state !== 'removed')
+      cells.engine.set(0, 'peerAdapters', peers.length)
       parts.onAdapterState?.(name, state, before)
     },
   })

@@ -77,6 +77,8 @@ export interface TenantUsage {
 export interface L2Adapter {
   /** Type, as configured: memory, filesystem, redis... */
   readonly type: string
+  /** Reads what other engines hold: takes no stores, and removes nothing. */
+  readonly isPeer?: boolean
 
   /** Opens or recovers the backend. Usage is exact once it resolves. @throws CacheError L2_UNAVAILABLE, DATA_DIR_* */
   open(): Promise<void>

@@ -121,7 +121,7 @@ export class Attached {
 
   /** Takes new stores. */
   get isStorable(): boolean {
-    return this.state === 'active'
+    return this.state === 'active' && this.adapter.isPeer !== true
   }
 
   /** Takes new lookups. */

@@ -1,4 +1,5 @@
 import type { FaultAdapterOptions } from './adapters/fault/options.ts'
+import type { PeerAdapterOptions } from './adapters/peer/options.ts'
 import type { RedisAdapterOptions } from './adapters/redis/options.ts'
 import type { S3AdapterOptions } from './adapters/s3/options.ts'
 
@@ -53,11 +54,18 @@ export type BackendOptions =
   | FilesystemAdapterOptions
   | RedisAdapterOptions
   | S3AdapterOptions
+  | PeerAdapterOptions
   | FaultAdapterOptions
 
 /** Bytes that a backend may hold, 0 = no limit of its own. */
 export function capacityOf(backend: BackendOptions): number {
-  return backend.type === 'fault' ? backend.inner.capacityBytes : backend.capacityBytes
+  if (backend.type === 'fault') return capacityOf(backend.inner)
+  return backend.type === 'peer' ? 0 : backend.capacityBytes
+}
+
+/** Whether a backend asks other engines. */
+export function isPeerBackend(backend: BackendOptions): boolean {
+  return backend.type === 'peer' || (backend.type === 'fault' && isPeerBackend(backend.inner))
 }
 
 /** One configured adapter. */

@@ -2,7 +2,7 @@ import { CacheError } from '../core/errors.ts'
 import { HASH_BYTES } from '../core/hash-chain.ts'
 import type { AdapterUsage, KeyBatch, L2Adapter, ObjectPage, QuotaChanges, TenantUsage } from './adapter.ts'
 import { type AdapterReply, fromWire, type ObjectBytes, type Port, type RequestBody } from './adapter-messages.ts'
-import { type BackendOptions, capacityOf } from './options.ts'
+import { type BackendOptions, capacityOf, isPeerBackend } from './options.ts'
 
 interface Waiting {
   readonly adapter: RemoteAdapter
@@ -103,6 +103,7 @@ export class AdapterLink {
 /** An adapter that works in an io worker. Usage is that of its last answer. */
 export class RemoteAdapter implements L2Adapter {
   readonly type: string
+  readonly isPeer: boolean
   /** What the link calls it. */
   readonly number: number
   readonly #link: AdapterLink
@@ -112,6 +113,7 @@ export class RemoteAdapter implements L2Adapter {
 
   constructor(link: AdapterLink, number: number, backend: BackendOptions) {
     this.type = backend.type
+    this.isPeer = isPeerBackend(backend)
     this.number = number
     this.#link = link
     this.#backend = backend

@@ -109,7 +109,10 @@ export class LoadJob {
     for (const adapter of this.#parts.adapters.loadable()) {
       const wanted = holders.flatMap((holder, at) => (holder === undefined ? [from + at] : []))
       if (wanted.length === 0 || this.isCancelled) break
+      const isPeer = adapter.adapter.isPeer === true
+      if (isPeer) this.#parts.totals.add(0, 'activePeerLookupJobs', 1)
       const held = await this.#askOne(adapter, wanted)
+      if (isPeer) this.#parts.totals.add(0, 'activePeerLookupJobs', -1)
       wanted.forEach((index, at) => {
         if (held[at] === 1) holders[index - from] = adapter
       })

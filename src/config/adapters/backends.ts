@@ -6,6 +6,7 @@ import { type AdapterEntry, type BackendSyntax, parseKeys } from './adapter-entr
 import { faultSyntax } from './fault-fields.ts'
 import { filesystemSyntax } from './filesystem-fields.ts'
 import { memorySyntax } from './memory-fields.ts'
+import { peerSyntax } from './peer-fields.ts'
 import { redisSyntax } from './redis-fields.ts'
 import { s3Syntax } from './s3-fields.ts'
 
@@ -15,6 +16,7 @@ const SYNTAXES = {
   memory: memorySyntax,
   redis: redisSyntax,
   s3: s3Syntax,
+  peer: peerSyntax,
   fault: faultSyntax,
 } satisfies { readonly [Type in BackendOptions['type']]: unknown }
 

@@ -1,17 +1,17 @@
 import { pageMemory } from '../../native/page-memory.ts'
 import { HEADER_BYTES } from '../object-format.ts'
 
-/** Scratch memory of one object at a time. */
+/** Scratch memory of one record at a time. */
 export interface Lane {
   /** Starts on a page. */
   readonly header: Buffer<ArrayBuffer>
-  /** Takes what a file has too much. Starts on a page. */
+  /** Takes what a record has too much. Starts on a page. */
   readonly spare: Buffer<ArrayBuffer>
 }
 
 /** One batch, as far as it has come. */
-interface Run {
-  readonly work: (key: number, lane: Lane) => Promise<void>
+interface Run<Scratch> {
+  readonly work: (key: number, lane: Scratch) => Promise<void>
   readonly done: PromiseWithResolvers<void>
   next: number
   /** Keys that are still to be begun. */
@@ -23,23 +23,27 @@ interface Run {
  * Bounds how many objects an adapter has under way in one direction: each takes a lane, and all batches share the
  * lanes, oldest batch first.
  */
-export class Lanes {
-  readonly #free: Lane[]
-  readonly #runs: Run[] = []
+export class Lanes<Scratch = Lane> {
+  readonly #free: Scratch[]
+  readonly #runs: Run<Scratch>[] = []
 
-  constructor(lanes: number) {
-    this.#free = Array.from({ length: lanes }, () => ({
-      header: pageMemory(HEADER_BYTES),
-      spare: pageMemory(HEADER_BYTES),
-    }))
+  /** @param scratch makes what one object at a time needs to be moved, if that is no lane for records. */
+  constructor(lanes: number, scratch: () => Scratch = recordLane as () => Scratch) {
+    this.#free = Array.from({ length: lanes }, scratch)
   }
 
   /**
    * Calls `work` for keys 0..count-1, in order, as lanes get free. None is begun after an abort.
    * Resolves when all that were begun have ended; rejects with the first error of `work`.
    */
-  run(count: number, signal: AbortSignal, work: Run['work']): Promise<void> {
-    const run: Run = { work, done: Promise.withResolvers(), left: signal.aborted ? 0 : count, next: 0, busy: 0 }
+  run(count: number, signal: AbortSignal, work: Run<Scratch>['work']): Promise<void> {
+    const run: Run<Scratch> = {
+      work,
+      done: Promise.withResolvers(),
+      left: signal.aborted ? 0 : count,
+      next: 0,
+      busy: 0,
+    }
     const onAbort = () => this.#cut(run)
     signal.addEventListener('abort', onAbort, { once: true })
     this.#runs.push(run)
@@ -59,7 +63,7 @@ export class Lanes {
     }
   }
 
-  async #work(run: Run, key: number, lane: Lane): Promise<void> {
+  async #work(run: Run<Scratch>, key: number, lane: Scratch): Promise<void> {
     try {
       await run.work(key, lane)
     } catch (error) {
@@ -73,10 +77,14 @@ export class Lanes {
   }
 
   /** Begins no more keys of a batch. */
-  #cut(run: Run): void {
+  #cut(run: Run<Scratch>): void {
     const at = this.#runs.indexOf(run)
     if (at >= 0) this.#runs.splice(at, 1)
     run.left = 0
     if (run.busy === 0) run.done.resolve()
   }
+}
+
+function recordLane(): Lane {
+  return { header: pageMemory(HEADER_BYTES), spare: pageMemory(HEADER_BYTES) }
 }

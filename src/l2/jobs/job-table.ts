@@ -182,7 +182,8 @@ export class JobTable {
     if (name === adapter) throw badTarget('an adapter cannot be evacuated to itself')
     const target = this.#parts.adapters.find(name)
     if (target === undefined) throw badTarget(`there is no adapter ${name}`)
-    if (!target.isStorable) throw badTarget(`the adapter ${name} takes no stores: it is ${target.state}`)
+    const why = target.adapter.isPeer === true ? 'a peer' : target.state
+    if (!target.isStorable) throw badTarget(`the adapter ${name} takes no stores: it is ${why}`)
   }
 
   #forgetOld(): void {

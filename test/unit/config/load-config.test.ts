@@ -144,6 +144,18 @@ describe('flags', () => {
     ])
   })
 
+  it('reads peers, named one by one or by one name', () => {
+    const spec = 'name=p,type=peer,urls=http://a:1+https://b,service=http://all:8080,token-file=t,answer=1s'
+    const backend = {
+      type: 'peer',
+      urls: ['http://a:1', 'https://b'],
+      service: 'http://all:8080',
+      tokenFile: '/home/someone/t',
+      answerMs: 1000,
+    }
+    expect(load(['--l2', spec]).options.l2.adapters).toMatchObject([{ name: 'p', backend }])
+  })
+
   it('reads adapters from the environment', () => {
     const spec = 'name=a,type=memory,capacity=1GiB;name=b,type=filesystem,path=/mnt/b,capacity=1GiB,durability=checksum'
     expect(load([], { KVTIER_L2: spec }).options.l2.adapters).toMatchObject([
@@ -250,13 +262,18 @@ const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
   [['--config', 'missing.yaml'], '--config', 'ENOENT'],
   [['--a\nb'], '--a?b', 'is not an option'],
   [['start'], 'start', 'not expected here'],
-  [['--l2', 'name=a,type=tape,capacity=1GiB'], '--l2', 'filesystem, memory, fault'],
+  [['--l2', 'name=a,type=tape,capacity=1GiB'], '--l2', 'write type as one of: filesystem, memory'],
   [['--l2', 'name=a,type=memory'], '--l2', 'write a capacity'],
   [['--l2', 'name=a,type=memory,capacity=1GiB,path=/x'], '--l2', 'has no path'],
   [['--l2', 'name=a,type=fault,capacity=1GiB'], '--l2', 'has no capacity'],
   [['--l2', 'name=a,type=fault,latency=1ms'], '--l2', 'write a inner-type for a, such as inner-type=filesystem'],
   [['--l2', 'name=a,type=fault,inner-type=memory,capacity=1GiB,path=/x'], '--l2', 'has no path'],
   [['--l2', 'name=a,type=fault,inner-type=fault'], '--l2', 'does not wrap another'],
+  [['--l2', 'name=a,type=peer'], '--l2', 'write urls or service'],
+  [['--l2', 'name=a,type=peer,urls=10.0.0.2:8080'], '--l2', 'write http://HOST:PORT'],
+  [['--l2', 'name=a,type=peer,urls=http://u:p@h:1'], '--l2', 'write http://HOST:PORT'],
+  [['--l2', 'name=a,type=peer,service=http://h:1/x'], '--l2', 'write http://HOST:PORT'],
+  [['--l2', 'name=a,type=peer,urls=http://h:1,token=t,token-file=f'], '--l2', 'write the token once'],
   [['--l2', 'name=a,type=filesystem,capacity=1GiB,pat=/x'], '--l2', 'did you mean path?'],
   [['--l2', 'name=a/b,type=memory,capacity=1GiB'], '--l2', 'write name as'],
   [['--l2', 'name=..,type=filesystem,capacity=1GiB'], '--l2', 'write name as'],

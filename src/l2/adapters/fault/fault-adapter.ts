@@ -43,6 +43,7 @@ const NEVER = new AbortController().signal
 /** Another adapter that fails on purpose, for drills. Bytes that it spoils are never reported as good. */
 export class FaultAdapter implements L2Adapter {
   readonly type = 'fault'
+  readonly isPeer: boolean
   readonly #inner: L2Adapter
   readonly #parts: FaultParts
   readonly #stuck = new Set<() => void>()
@@ -50,6 +51,7 @@ export class FaultAdapter implements L2Adapter {
 
   constructor(inner: L2Adapter, parts: FaultParts) {
     this.#inner = inner
+    this.isPeer = inner.isPeer === true
     this.#parts = parts
   }
 
