@@ -68,7 +68,7 @@ class ServerInPlace {
       models: new ModelRegistry(8, ARENA_BYTES),
       sessions: new MpSessions(64, prompts, CHUNK_TOKENS),
       hasher: prompts,
-      instances: new InstanceTable(8, () => {}),
+      instances: new InstanceTable(8, engine.l1.copies, () => {}),
       heldBytesMax: ARENA_BYTES,
       clock,
       counts: newCounts(),

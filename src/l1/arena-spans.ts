@@ -51,17 +51,17 @@ export class Spans {
 
   #spanCount = 0
   #slotCount = 0
-  readonly #spanColumns: PagedTable[] = []
-  readonly #classOf = this.#spanColumn()
-  readonly #base = this.#spanColumn() // first slot number
-  readonly #extent = this.#spanColumn() // first extent; garbage while parked
-  readonly #live = this.#spanColumn()
-  readonly #held = this.#spanColumn() // live slots with a hold
-  readonly #freed = this.#spanColumn() // head of the freed slots, link form
-  readonly #bump = this.#spanColumn() // slots handed out at least once
-  readonly #state = this.#spanColumn()
-  readonly #next = this.#spanColumn()
-  readonly #previous = this.#spanColumn()
+  readonly #spanColumns = Array.from({ length: 10 }, () => new PagedTable())
+  readonly #classOf = this.#spanColumns[0]!
+  readonly #base = this.#spanColumns[1]! // first slot number
+  readonly #extent = this.#spanColumns[2]! // first extent; garbage while parked
+  readonly #live = this.#spanColumns[3]!
+  readonly #held = this.#spanColumns[4]! // live slots with a hold
+  readonly #freed = this.#spanColumns[5]! // head of the freed slots, link form
+  readonly #bump = this.#spanColumns[6]! // slots handed out at least once
+  readonly #state = this.#spanColumns[7]!
+  readonly #next = this.#spanColumns[8]!
+  readonly #previous = this.#spanColumns[9]!
   readonly #slotSpan = new PagedTable()
   readonly #slotOwner = new PagedTable()
   readonly #slotState = new PagedTable()
@@ -264,6 +264,7 @@ export class Spans {
   }
 
   #verifySpan(span: number, slots: number): number {
+    const cls = this.#classOf.get(span)
     const base = this.#base.get(span)
     const bump = this.#bump.get(span)
     let live = 0
@@ -281,19 +282,15 @@ export class Spans {
     const state = this.#state.get(span)
     if (state === PARKED) assert(bump === 0, 'a parked span has slots')
     else assert(state === (live === 0 ? EMPTY : live === slots ? FULL : PARTIAL), 'a span is in the wrong state')
-    if (state < LISTED) this.#verifyLinked(span, state)
+    const previous = this.#previous.get(span)
+    const next = previous === NONE ? this.#first[cls * LISTED + state] : this.#next.get(previous - 1)
+    assert(state >= LISTED || next === span + 1, 'a span is in no list')
     const extent = this.#extent.get(span)
-    const extents = this.#classes.spanExtents[this.#classOf.get(span)]!
+    const extents = this.#classes.spanExtents[cls]!
     for (let at = extent; state !== PARKED && at < extent + extents; at += 1) {
       assert(this.#extents.spanOf(at) === span, 'an extent of a span is not its own')
     }
     return live
-  }
-
-  #verifyLinked(span: number, state: number): void {
-    const previous = this.#previous.get(span)
-    const head = this.#first[this.#classOf.get(span) * LISTED + state]
-    assert(previous === NONE ? head === span + 1 : this.#next.get(previous - 1) === span + 1, 'a span is in no list')
   }
 
   #unusedSlot(span: number): number {
@@ -398,11 +395,5 @@ export class Spans {
     if (previous === NONE) this.#first[this.#classOf.get(span) * LISTED + this.#state.get(span)] = next
     else this.#next.set(previous - 1, next)
     if (next !== NONE) this.#previous.set(next - 1, previous)
-  }
-
-  #spanColumn(): PagedTable {
-    const column = new PagedTable()
-    this.#spanColumns.push(column)
-    return column
   }
 }

@@ -3,19 +3,20 @@ import type { CounterTable } from '../core/counters.ts'
 import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
 import type { LeaseId, SpaceId } from '../core/ids.ts'
 import type { ChunkRefs } from './chunk-refs.ts'
-import { CHUNK_WORDS, GHOST, NO_CHUNK, PARENT } from './chunk-table.ts'
-import { KeySpaces } from './key-spaces.ts'
+import { GHOST, NO_CHUNK } from './chunk-table.ts'
+import type { CopyLog } from './copy-log.ts'
+import type { KeySpaces } from './key-spaces.ts'
+import { assembleL1, type L1Assembly } from './l1-assembly.ts'
 import type { L1Parts } from './l1-parts.ts'
-import { type L1Field, L1Recorder, type L1TenantField } from './l1-recorder.ts'
-import { heapTables } from './l1-tables.ts'
-import { EXPIRED_READ, EXPIRED_WRITE, INTERNAL, Leases, NO_SLOT, PIN, READ, WRITE } from './leases.ts'
+import { type L1Field, type L1Recorder, type L1TenantField, READ_FAILURES, type ReadFailure } from './l1-recorder.ts'
+import { EXPIRED_READ, EXPIRED_WRITE, INTERNAL, type Leases, NO_SLOT, PIN, READ, WRITE } from './leases.ts'
 import type { L1Options } from './options.ts'
-import { ReadLeases } from './read-leases.ts'
+import type { ReadLeases } from './read-leases.ts'
 import { type Recovered, recover } from './recovery.ts'
 import type { Survey } from './recovery-survey.ts'
 import { Removal, type RemoveFilter } from './removal.ts'
-import { Reservations, type ReservePurpose } from './reservations.ts'
-import { type RemoveReason, Residency } from './residency.ts'
+import type { Reservations, ReservePurpose } from './reservations.ts'
+import type { RemoveReason, Residency } from './residency.ts'
 import { ShardQueries } from './shard-queries.ts'
 import type { SlotList } from './slot-list.ts'
 import { verifyCells, verifyL1 } from './verify-l1.ts'
@@ -26,16 +27,10 @@ export type { ReservePurpose } from './reservations.ts'
 export type { RemoveReason } from './residency.ts'
 
 const KINDS = { read: READ, internal: INTERNAL, pin: PIN } as const
-const READ_FAILURES = {
-  expired: 'readFailureExpired',
-  checksum: 'readFailureChecksum',
-  lost: 'readFailureLost',
-} as const satisfies Record<string, L1TenantField>
 const EXPIRED_PER_SWEEP = 1024
 
 /** What a lease on readable chunks is for; see read-leases.ts. */
 export type ReadKind = keyof typeof KINDS
-export type ReadFailure = keyof typeof READ_FAILURES
 
 /**
  * The host-memory tier: which chunks are in the arena, who may read or write them, and which leave first.
@@ -57,8 +52,11 @@ export type ReadFailure = keyof typeof READ_FAILURES
  */
 export class L1Cache {
   readonly options: L1Options
-  readonly spaces = new KeySpaces()
+  readonly spaces: KeySpaces
+  /** Copies that other processes make. */
+  readonly copies: CopyLog
   readonly queries: ShardQueries
+  readonly #assembly: L1Assembly
   readonly #residency: Residency
   readonly #recorder: L1Recorder
   readonly #leases: Leases
@@ -77,18 +75,15 @@ export class L1Cache {
     this.#totals = parts.totals
     this.#onPressure = parts.onPressure
     this.#leasesExpired = parts.totals.column('leasesExpired')
-    this.#recorder = new L1Recorder(parts, this.spaces.salts, options.capacityBytes, options.lifecycleSampleEvery)
-    const tables = parts.tables ?? heapTables(options)
-    const hashKey = parts.hashKey ?? ([0x85eb_ca6b, 0xc2b2_ae35] as const)
-    const made = { recorder: this.#recorder, spaces: this.spaces, tables, hashKey }
-    this.#residency = new Residency(options, { ...parts, ...made })
-    this.#leases = new Leases(options.leaseCapacity, options.leaseEntryCapacity, tables.leases)
-    const scratch = new Uint32Array(options.leaseEntryCapacity)
-    const quarantined = parts.totals.column('quarantinedBytes')
-    this.#reservations = new Reservations(this.#residency, this.#leases, scratch, parts.tenants, quarantined)
-    const pinBytesMax = options.pinRatioMax * options.capacityBytes
-    const late = parts.totals.column('quarantinedReadBytes')
-    this.#readers = new ReadLeases(this.#residency, this.#leases, scratch, parts.tenants, pinBytesMax, late)
+    const assembly = assembleL1(options, parts)
+    this.#assembly = assembly
+    this.spaces = assembly.spaces
+    this.copies = assembly.copies
+    this.#recorder = assembly.recorder
+    this.#residency = assembly.residency
+    this.#leases = assembly.leases
+    this.#reservations = assembly.reservations
+    this.#readers = assembly.readers
     this.#removal = new Removal(this.#residency)
     this.queries = new ShardQueries(this.#residency)
   }
@@ -117,8 +112,7 @@ export class L1Cache {
   /** Takes over what a survey found in the tables; their key spaces are open, in the order they had. Once, and first. */
   recover(survey: Survey): Recovered {
     this.#recorder.tick()
-    const parts = { residency: this.#residency, leases: this.#leases, reservations: this.#reservations }
-    return recover({ ...parts, readers: this.#readers, tenants: this.#tenants }, survey)
+    return recover(this.#assembly, survey)
   }
 
   /** Chunks of the leading run of [from, to) whose every shard is readable. Touches nothing. */
@@ -328,6 +322,14 @@ export class L1Cache {
     return due
   }
 
+  /** What an open lease is about. `count` is that of its entries: chunks, or shards of a write lease. */
+  leaseFacts(lease: LeaseId): { space: SpaceId; rank: number; count: number } {
+    const slot = this.#leases.slotOf(lease)
+    assert(slot !== NO_SLOT, 'facts of a lease that has ended')
+    const { space, rank, count } = this.#leases
+    return { space: space[slot] as SpaceId, rank: rank[slot]!, count: count[slot]! }
+  }
+
   /** Whether a reservation had to evict since the last call. */
   takeDemand(): boolean {
     return this.#reservations.takeDemand()
@@ -370,25 +372,6 @@ export class L1Cache {
   remove(filter: RemoveFilter, reason: RemoveReason): number {
     this.#recorder.tick()
     return this.#removal.remove(filter, reason)
-  }
-
-  /** Copies the hash of a record to `out[at..at+8)`. Valid while a lease or a reference names it. */
-  copyHash(id: number, out: Uint32Array, at: number): void {
-    const record = id * CHUNK_WORDS
-    for (let word = 0; word < HASH_WORDS; word += 1) out[at + word] = this.#residency.table.words[record + word]!
-  }
-
-  /** As `copyHash`, of the parent. False, and zeros, for the root of a chain. */
-  copyParentHash(id: number, out: Uint32Array, at: number): boolean {
-    const parent = this.#residency.table.words[id * CHUNK_WORDS + PARENT]!
-    if (parent === NO_CHUNK) out.fill(0, at, at + HASH_WORDS)
-    else this.copyHash(parent, out, at)
-    return parent !== NO_CHUNK
-  }
-
-  /** The key space of a record that a lease or a reference names. */
-  spaceOf(id: number): SpaceId {
-    return this.#residency.spaceOf(id)
   }
 
   /** Checks the whole structure and every conservation law. For tests: it takes time in proportion to everything. */

@@ -9,6 +9,14 @@ import type { SaltUsage } from './salt-usage.ts'
 export type L1TenantField = (typeof L1_TENANT_FIELDS)[number]
 export type L1Field = (typeof L1_FIELDS)[number]
 
+/** Why promised shards could not be served, and the cell that counts it. */
+export const READ_FAILURES = {
+  expired: 'readFailureExpired',
+  checksum: 'readFailureChecksum',
+  lost: 'readFailureLost',
+} as const satisfies Record<string, L1TenantField>
+export type ReadFailure = keyof typeof READ_FAILURES
+
 /**
  * What L1 tells of itself: cells, lifecycle events, and the time of the batch at hand. The clock is read by `tick`,
  * once a batch. A stamp is whole milliseconds since `startMs`, modulo 2^32: since construction, or since that of the first

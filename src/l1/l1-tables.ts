@@ -2,6 +2,7 @@ import { assert } from '../core/assert.ts'
 import type { ArenaJournal } from './arena.ts'
 import { SPAN_ROW } from './arena-spans.ts'
 import { chunkTableWords } from './chunk-table.ts'
+import { COPIES_MAX, type CopyColumns } from './copy-log.ts'
 import type { L1Options } from './options.ts'
 import { shardTableWords } from './shard-table.ts'
 import { arenaShape, CLASS_LIMIT, CLASS_ROW } from './size-classes.ts'
@@ -35,6 +36,7 @@ export interface L1Tables {
   readonly chunks: Uint32Array
   readonly shards: Uint32Array
   readonly leases: LeaseColumns
+  readonly copies: CopyColumns
   /** Null when nothing is to outlive the process. */
   readonly arena: ArenaJournal | null
 }
@@ -46,14 +48,15 @@ interface Allocator {
   doubles(count: number): Float64Array
 }
 
+const HEAP: Allocator = {
+  bytes: (count) => new Uint8Array(count),
+  words: (count) => new Uint32Array(count),
+  doubles: (count) => new Float64Array(count),
+}
+
 /** Tables of this process alone. */
 export function heapTables(options: L1Options): L1Tables {
-  const heap: Allocator = {
-    bytes: (count) => new Uint8Array(count),
-    words: (count) => new Uint32Array(count),
-    doubles: (count) => new Float64Array(count),
-  }
-  return { ...residentTables(options, heap), arena: null }
+  return { ...residentTables(options, HEAP), arena: null }
 }
 
 /** Bytes of the tables that `mapTables` lays. */
@@ -103,16 +106,18 @@ function residentTables(options: L1Options, allocator: Allocator): Omit<L1Tables
     chunks: allocator.words(chunkTableWords(options.indexCapacityChunks)),
     shards: allocator.words(shardTableWords(options.indexCapacityShards)),
     leases: leaseColumns(leaseCapacity, leaseEntryCapacity, allocator),
+    copies: {
+      kind: allocator.bytes(COPIES_MAX),
+      owner: allocator.doubles(COPIES_MAX),
+      name: allocator.doubles(COPIES_MAX),
+      lease: allocator.doubles(COPIES_MAX),
+    },
   }
 }
 
 /** Columns for leases of this process alone. */
 export function heapLeases(capacity: number, entryCapacity: number): LeaseColumns {
-  return leaseColumns(capacity, entryCapacity, {
-    bytes: (count) => new Uint8Array(count),
-    words: (count) => new Uint32Array(count),
-    doubles: (count) => new Float64Array(count),
-  })
+  return leaseColumns(capacity, entryCapacity, HEAP)
 }
 
 function leaseColumns(capacity: number, entryCapacity: number, allocator: Allocator): LeaseColumns {

@@ -20,6 +20,11 @@ export const NO_SLOT = -1
 const NONE = 0
 const LOST_ID = 0
 
+/** A lease's id is its slot + its generation times this. */
+export function leaseUnit(capacity: number): number {
+  return 2 ** Math.ceil(Math.log2(Math.max(2, capacity)))
+}
+
 /**
  * The table of leases: each has an owner, an expiry and a list of entries. Everything is preallocated.
  *
@@ -79,7 +84,7 @@ export class Leases {
     this.#generation = columns.generation
     this.#head = columns.head
     this.#nextFree = new Int32Array(capacity)
-    this.#unit = 2 ** Math.ceil(Math.log2(Math.max(2, capacity)))
+    this.#unit = leaseUnit(capacity)
     this.entryCapacity = entryCapacity
     this.#entryRef = columns.entryRef
     this.#entryNext = columns.entryNext

@@ -152,8 +152,8 @@ export class ReadLeases {
     else this.close(slot)
   }
 
-  /** Takes over an expired read lease of an earlier engine, whose chunks are LIVE and free, or DOOMED. */
-  restore(slot: number): void {
+  /** Takes over a read lease of an earlier engine, whose chunks are LIVE or DOOMED, as expired and copied from. */
+  restore(slot: number, copies: number): void {
     const { table, holds } = this.#residency
     const count = this.#leases.entries(slot, this.#scratch)
     for (let entry = 0; entry < count; entry += 1) {
@@ -162,6 +162,7 @@ export class ReadLeases {
       if (this.#residency.stateOf(id) === LIVE) holds.hold(id)
       else table.words[id * CHUNK_WORDS + HOLDS] = table.words[id * CHUNK_WORDS + HOLDS]! + 1
     }
+    this.#leases.tag[slot] = copies
     this.#quarantine(slot)
   }
 

@@ -1,9 +1,9 @@
-import { SPAN_ROW } from './arena-spans.ts'
 import { CHUNK_WORDS, DOOMED, LIVE, META, NO_CHUNK, PARENT, SPACE_SHIFT, STATE_MASK } from './chunk-table.ts'
+import { RETRIEVE_COPY, STORE_COPY } from './copy-log.ts'
 import type { L1Tables } from './l1-tables.ts'
-import { ALL_RANKS, EXPIRED_READ, EXPIRED_WRITE, READ, WRITE } from './leases.ts'
+import { ALL_RANKS, EXPIRED_READ, EXPIRED_WRITE, leaseUnit, READ, WRITE } from './leases.ts'
 import type { L1Options } from './options.ts'
-import { FOR_STORE } from './reservations.ts'
+import { Damage, demand, SlotMap } from './recovery-slots.ts'
 import {
   CHUNK,
   NO_SHARD,
@@ -17,7 +17,6 @@ import {
   SHARD_WORDS,
   SLOT,
 } from './shard-table.ts'
-import { arenaShape, CLASS_LIMIT, CLASS_ROW } from './size-classes.ts'
 
 /** What becomes of a chunk record. */
 export const GONE = 0
@@ -47,6 +46,10 @@ export interface Survey {
   readonly shards: Uint8Array
   /** 0, EXPIRED_WRITE or EXPIRED_READ. */
   readonly leases: Uint8Array
+  /** By row of the copy log: 1 = the copy may be under way. */
+  readonly copies: Uint8Array
+  /** By lease: retrievals that may be under way. */
+  readonly readers: Uint32Array
   /** The greatest owner of a lease that is taken over; 0 = none is. */
   readonly ownerMax: number
   /** READABLE shards of LIVE chunks that are not taken over: without their parent. */
@@ -60,42 +63,40 @@ export interface Survey {
  *   slot of a shard   lies in a laid span, and in no other shard's
  *   READABLE          kept when its chunk is LIVE, of a known space, of this slot length, and so is its parent's of the
  *                     same rank, up to the root of the chain
- *   RESERVED          in a lease whose writer may still write: quarantined; in none: its writer was never told: free
+ *   RESERVED          in a lease that a store is under way to: quarantined; in any other: free
  *   QUARANTINED       the same
- *   read lease        kept while somebody copies from its slots; what it names stays, found or not
+ *   read lease        kept while a retrieval from its slots is under way; what it names stays, found or not
  *
- * @param isWriterLeft whether the holder of a write lease with this owner may still write.
+ * @param isLeft whether an owner of copies may be alive: a worker that was registered.
  * @returns why nothing may be taken over: the tables are not what the order of stores can leave behind.
  */
 export function surveyTables(
   tables: L1Tables,
   options: L1Options,
   spaces: readonly SurveySpace[],
-  isWriterLeft: (owner: number) => boolean,
+  isLeft: (owner: number) => boolean,
 ): Survey | string {
   try {
-    return new Surveyor(tables, options, spaces, isWriterLeft).survey()
+    return new Surveyor(tables, options, spaces, isLeft).survey()
   } catch (error) {
     if (error instanceof Damage) return error.message
     throw error
   }
 }
 
-class Damage extends Error {}
-
-function demand(condition: boolean, damage: string): asserts condition {
-  if (!condition) throw new Damage(damage)
-}
-
 class Surveyor {
   readonly #tables: L1Tables
   readonly #spaces: readonly SurveySpace[]
-  readonly #isWriterLeft: (owner: number) => boolean
+  readonly #isLeft: (owner: number) => boolean
   readonly #slots: SlotMap
   readonly #chunkCount: number
   readonly #chunks: Uint8Array
   readonly #shards: Uint8Array
   readonly #leases: Uint8Array
+  readonly #copies: Uint8Array
+  /** Copies under way, by lease. */
+  readonly #stores: Uint32Array
+  readonly #readers: Uint32Array
   /** READABLE shards by chunk, as lists. */
   readonly #firstShard: Uint32Array
   readonly #nextShard: Uint32Array
@@ -104,16 +105,19 @@ class Surveyor {
     tables: L1Tables,
     options: L1Options,
     spaces: readonly SurveySpace[],
-    isWriterLeft: (owner: number) => boolean,
+    isLeft: (owner: number) => boolean,
   ) {
     this.#tables = tables
     this.#spaces = spaces
-    this.#isWriterLeft = isWriterLeft
+    this.#isLeft = isLeft
     this.#slots = new SlotMap(tables, options)
     this.#chunkCount = tables.chunks.length / CHUNK_WORDS
     this.#chunks = new Uint8Array(this.#chunkCount)
     this.#shards = new Uint8Array(tables.shards.length / SHARD_WORDS)
     this.#leases = new Uint8Array(tables.leases.kind.length)
+    this.#copies = new Uint8Array(tables.copies.kind.length)
+    this.#stores = new Uint32Array(this.#leases.length)
+    this.#readers = new Uint32Array(this.#leases.length)
     this.#firstShard = new Uint32Array(this.#chunkCount)
     this.#nextShard = new Uint32Array(this.#shards.length)
   }
@@ -123,11 +127,21 @@ class Surveyor {
     const order = this.#orderChunks()
     this.#checkHashes(order)
     const droppedShards = this.#keepShards(order)
+    this.#readCopies()
     this.#readLeases()
     const kept = order.filter((id) => this.#chunks[id] === KEPT)
     const { owner } = this.#tables.leases
     const ownerMax = this.#leases.reduce((most, kind, slot) => (kind === 0 ? most : Math.max(most, owner[slot]!)), 0)
-    return { chunks: this.#chunks, order: kept, shards: this.#shards, leases: this.#leases, ownerMax, droppedShards }
+    return {
+      chunks: this.#chunks,
+      order: kept,
+      shards: this.#shards,
+      leases: this.#leases,
+      copies: this.#copies,
+      readers: this.#readers,
+      ownerMax,
+      droppedShards,
+    }
   }
 
   /** Claims the slot of every shard, and lists the READABLE ones by chunk. */
@@ -241,6 +255,27 @@ class Surveyor {
     return dropped
   }
 
+  #readCopies(): void {
+    const { copies, leases } = this.#tables
+    const unit = leaseUnit(leases.kind.length)
+    for (let row = 0; row < this.#copies.length; row += 1) {
+      const kind = copies.kind[row]!
+      if (kind === 0 || !this.#isLeft(copies.owner[row]!)) continue
+      demand(kind === STORE_COPY || kind === RETRIEVE_COPY, 'a copy of no known kind')
+      const lease = copies.lease[row]!
+      const slot = lease % unit
+      demand(Number.isSafeInteger(lease) && lease > 0 && slot < this.#leases.length, 'a copy under no lease')
+      if (leases.generation[slot] !== (lease - slot) / unit) continue // it has ended
+      const open = leases.kind[slot]!
+      const isOpen =
+        kind === STORE_COPY ? open === WRITE || open === EXPIRED_WRITE : open === READ || open === EXPIRED_READ
+      if (!isOpen) continue
+      const counts = kind === STORE_COPY ? this.#stores : this.#readers
+      counts[slot] = counts[slot]! + 1
+      this.#copies[row] = 1
+    }
+  }
+
   #readLeases(): void {
     const { leases } = this.#tables
     const seen = new Uint8Array(leases.entryRef.length)
@@ -249,7 +284,7 @@ class Surveyor {
       const kind = leases.kind[slot]!
       demand(kind <= EXPIRED_READ, 'a lease of no known kind')
       const isRead = (kind === READ || kind === EXPIRED_READ) && leases.rank[slot] === ALL_RANKS
-      if (isRead && leases.tag[slot]! > 0) this.#keepReader(slot, this.#entriesOf(slot, seen))
+      if (isRead && this.#readers[slot]! > 0) this.#keepReader(slot, this.#entriesOf(slot, seen))
       if (kind === WRITE || kind === EXPIRED_WRITE) this.#keepWriter(slot, this.#entriesOf(slot, seen), writers)
     }
   }
@@ -288,7 +323,7 @@ class Surveyor {
   #keepWriter(slot: number, shards: readonly number[], writers: Uint8Array): void {
     const { leases, shards: words } = this.#tables
     const space = this.#spaces[leases.space[slot]!]
-    let isWriting = leases.tag[slot] === FOR_STORE && this.#isWriterLeft(leases.owner[slot]!)
+    let isWriting = this.#stores[slot]! > 0
     let open = 0
     for (const shard of shards) {
       if (shard === NO_SHARD) continue
@@ -317,79 +352,4 @@ class Surveyor {
     }
     return shard
   }
-}
-
-/** Slots by number, and who claims them. */
-class SlotMap {
-  readonly #bases: number[] = []
-  readonly #lengths: number[] = []
-  readonly #claimed: (Uint8Array | null)[] = [] // by span; null = parked
-
-  constructor({ arena }: L1Tables, options: L1Options) {
-    demand(arena !== null, 'no journal of the arena')
-    const { classes, spans } = arena
-    const { extentBytes, extentCount } = arenaShape(options)
-    const taken = new Uint8Array(extentCount)
-    const classCount = checkedClasses(classes, extentBytes, extentCount)
-    let base = 0
-    for (let row = 0; row < spans.length && spans[row] !== 0; row += SPAN_ROW) {
-      const cls = spans[row]! - 1
-      demand(cls < classCount, 'a span of no class')
-      const extents = classes[cls * CLASS_ROW + 1]!
-      const first = spans[row + 1]! - 1
-      demand(first < 0 || (first % extents === 0 && first + extents <= extentCount), 'a span outside of the arena')
-      for (let extent = first; first >= 0 && extent < first + extents; extent += 1) {
-        demand(taken[extent] === 0, 'two spans in one place')
-        taken[extent] = 1
-      }
-      const slots = classes[cls * CLASS_ROW + 2]!
-      this.#bases.push(base)
-      this.#lengths.push(classes[cls * CLASS_ROW]!)
-      this.#claimed.push(first < 0 ? null : new Uint8Array(slots))
-      base += slots
-      demand(base < 2 ** 31, 'more slots than there are numbers')
-    }
-  }
-
-  /** @returns the bytes of a slot that nobody else claimed. */
-  claim(slot: number): number {
-    const span = this.#spanOf(slot)
-    const claimed = this.#claimed[span]
-    const index = slot - this.#bases[span]!
-    demand(claimed !== null && claimed !== undefined && index < claimed.length, 'a shard without a place')
-    demand(claimed[index] === 0, 'two shards in one place')
-    claimed[index] = 1
-    return this.#lengths[span]!
-  }
-
-  lengthOf(slot: number): number {
-    return this.#lengths[this.#spanOf(slot)]!
-  }
-
-  #spanOf(slot: number): number {
-    let low = 0
-    let high = this.#bases.length
-    while (high - low > 1) {
-      const middle = (low + high) >>> 1
-      if (this.#bases[middle]! <= slot) low = middle
-      else high = middle
-    }
-    return low
-  }
-}
-
-/** @returns how many classes there are. */
-function checkedClasses(classes: Float64Array, extentBytes: number, extentCount: number): number {
-  let count = 0
-  for (; count < CLASS_LIMIT && classes[count * CLASS_ROW] !== 0; count += 1) {
-    const [lengthBytes, extents, slots] = classes.subarray(count * CLASS_ROW, (count + 1) * CLASS_ROW)
-    const isLength = Number.isSafeInteger(lengthBytes) && lengthBytes! > 0
-    const isShape = Number.isInteger(extents) && extents! > 0 && extents! <= extentCount
-    demand(isLength && isShape, 'a size class that cannot be')
-    demand(slots === Math.floor((extents! * extentBytes) / lengthBytes!) && slots > 0, 'a size class with other slots')
-    for (let other = 0; other < count; other += 1) {
-      demand(classes[other * CLASS_ROW] !== lengthBytes, 'a size class is there twice')
-    }
-  }
-  return count
 }

@@ -17,6 +17,7 @@ import {
   USE_KNOWN,
   USE_MS,
 } from './chunk-table.ts'
+import type { CopyLog } from './copy-log.ts'
 import type { L1TenantField } from './l1-recorder.ts'
 import { EXPIRED_READ, EXPIRED_WRITE, type Leases } from './leases.ts'
 import type { ReadLeases } from './read-leases.ts'
@@ -53,6 +54,7 @@ export interface Recovered {
 export interface RecoveryParts {
   readonly residency: Residency
   readonly leases: Leases
+  readonly copies: CopyLog
   readonly reservations: Reservations
   readonly readers: ReadLeases
   readonly tenants: CounterTable<L1TenantField>
@@ -72,6 +74,7 @@ export function recover(parts: RecoveryParts, survey: Survey): Recovered {
   clearShards(residency, survey)
   clearChunks(residency, survey)
   placeShards(residency, survey)
+  parts.copies.restore(survey.copies)
   leases.restore(survey.leases, (kind, reference) => keepsEntry(survey, kind, reference))
   residency.shards.restore()
   residency.table.restore()
@@ -84,7 +87,7 @@ export function recover(parts: RecoveryParts, survey: Survey): Recovered {
   let openLeases = 0
   for (let slot = 0; slot < leases.endSlot; slot += 1) {
     if (leases.kind[slot] === EXPIRED_WRITE) parts.reservations.restore(slot)
-    if (leases.kind[slot] === EXPIRED_READ) parts.readers.restore(slot)
+    if (leases.kind[slot] === EXPIRED_READ) parts.readers.restore(slot, survey.readers[slot]!)
     if (leases.kind[slot] !== 0) openLeases += 1
   }
   return { chunks: survey.order.length, ...counted, droppedShards: survey.droppedShards, openLeases }

@@ -30,7 +30,7 @@ import type { SlotList } from './slot-list.ts'
 
 /** What a reservation is for: bytes from a client, or bytes from L2. */
 export type ReservePurpose = 'store' | 'load'
-export const FOR_STORE = 1
+const FOR_STORE = 1
 const FOR_LOAD = 2
 
 /**

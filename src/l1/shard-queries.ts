@@ -1,10 +1,10 @@
 import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
 import type { SpaceId } from '../core/ids.ts'
-import { CHUNK_WORDS, FIRST_SHARD, NO_CHUNK } from './chunk-table.ts'
+import { CHUNK_WORDS, FIRST_SHARD, NO_CHUNK, PARENT } from './chunk-table.ts'
 import type { Residency } from './residency.ts'
 import { NEXT_SHARD, NO_SHARD, RANK_MASK, RANK_STATE, READABLE, SHARD_WORDS } from './shard-table.ts'
 
-/** Questions about single shards. They touch, lease and count nothing. */
+/** Questions about single shards and records. They touch, lease and count nothing. */
 export class ShardQueries {
   readonly #residency: Residency
 
@@ -25,6 +25,25 @@ export class ShardQueries {
       if (this.#find(space, rank, chain, index) === NO_SHARD) absent += 1
     }
     return absent
+  }
+
+  /** Copies the hash of a record to `out[at..at+8)`. Valid while a lease or a reference names it. */
+  copyHash(id: number, out: Uint32Array, at: number): void {
+    const record = id * CHUNK_WORDS
+    for (let word = 0; word < HASH_WORDS; word += 1) out[at + word] = this.#residency.table.words[record + word]!
+  }
+
+  /** As `copyHash`, of the parent. False, and zeros, for the root of a chain. */
+  copyParentHash(id: number, out: Uint32Array, at: number): boolean {
+    const parent = this.#residency.table.words[id * CHUNK_WORDS + PARENT]!
+    if (parent === NO_CHUNK) out.fill(0, at, at + HASH_WORDS)
+    else this.copyHash(parent, out, at)
+    return parent !== NO_CHUNK
+  }
+
+  /** The key space of a record that a lease or a reference names. */
+  spaceOf(id: number): SpaceId {
+    return this.#residency.spaceOf(id)
   }
 
   #find(space: SpaceId, rank: number, chain: HashChain, index: number): number {

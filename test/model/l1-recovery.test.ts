@@ -3,6 +3,7 @@ import { ManualClock } from '../../src/core/clock.ts'
 import { CounterTable } from '../../src/core/counters.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../../src/core/ids.ts'
 import { L1_FIELDS, L1_TENANT_FIELDS } from '../../src/events/counters.ts'
+import { RETRIEVE_COPY, STORE_COPY } from '../../src/l1/copy-log.ts'
 import { L1Cache } from '../../src/l1/l1-cache.ts'
 import { mappedTableBytes, mapTables } from '../../src/l1/l1-tables.ts'
 import type { L1Options } from '../../src/l1/options.ts'
@@ -59,15 +60,12 @@ const SHAPES: readonly Shape[] = [
   },
 ]
 
-interface Writer {
+/** A copy that was granted, by an engine that may be dead by now. */
+interface Copy {
   readonly owner: number
   readonly lease: LeaseId
-  readonly places: readonly { offset: number; bytes: Uint8Array }[]
-}
-
-interface Reader {
-  readonly owner: number
-  readonly lease: LeaseId
+  /** In the log of copies; -1 = none. */
+  readonly row: number
   readonly places: readonly { offset: number; bytes: Uint8Array }[]
 }
 
@@ -87,8 +85,8 @@ class Scene {
   readonly grants = new SlotList()
   cache!: L1Cache
   spaces: SpaceId[] = []
-  writers: Writer[] = []
-  readers: Reader[] = []
+  writers: Copy[] = []
+  readers: Copy[] = []
 
   constructor(shape: Shape, policy: L1Options['policy'], seed: number) {
     this.shape = shape
@@ -157,10 +155,11 @@ class Scene {
       offset: grants.offset[row]!,
       bytes: this.bytesOf(space, path.slice(0, grants.chainIndex[row]! + 1), rank),
     }))
-    this.writers.push({ owner, lease, places })
+    const row = owner < WORKERS ? this.cache.copies.begin(STORE_COPY, owner, 1, lease) : -1
+    this.writers.push({ owner, lease, row, places })
   }
 
-  write({ places }: Writer): void {
+  write({ places }: Copy): void {
     for (const { offset, bytes } of places) this.arena.set(bytes, offset)
   }
 
@@ -168,6 +167,7 @@ class Scene {
     const [writer] = this.writers.splice(this.next(Math.max(1, this.writers.length)), 1)
     if (writer === undefined) return
     this.write(writer)
+    if (writer.row >= 0) this.cache.copies.end(writer.row)
     this.cache.commit(writer.lease)
   }
 
@@ -192,18 +192,20 @@ class Scene {
     }
     const slots = new SlotList()
     this.cache.beginCopy(lease)
+    const row = this.cache.copies.begin(RETRIEVE_COPY, owner, 1, lease)
     this.cache.slots(lease, -1, 0, run, slots)
     const places = Array.from({ length: slots.count }, (_, row) => ({
       offset: slots.offset[row]!,
       bytes: this.bytesOf(space, path.slice(0, slots.chainIndex[row]! + 1), slots.rank[row]!),
     }))
-    if (places.length > 0) this.readers.push({ owner, lease, places })
+    if (places.length > 0) this.readers.push({ owner, lease, row, places })
   }
 
   endRead(): void {
     const [reader] = this.readers.splice(this.next(Math.max(1, this.readers.length)), 1)
     if (reader === undefined) return
     this.checkReader(reader)
+    this.cache.copies.end(reader.row)
     this.cache.endCopy(reader.lease)
     this.cache.release(reader.lease)
   }
@@ -213,7 +215,11 @@ class Scene {
     const owner = this.next(WORKERS)
     this.writers = this.writers.filter((writer) => writer.owner !== owner)
     this.readers = this.readers.filter((reader) => reader.owner !== owner)
-    this.cache.releaseOwner(owner)
+    for (const { row, kind, lease } of this.cache.copies.listOf(owner)) {
+      this.cache.copies.end(row)
+      if (kind === STORE_COPY) this.cache.abort(lease)
+      else this.cache.endCopy(lease)
+    }
   }
 
   step(): void {
@@ -267,7 +273,7 @@ class Scene {
     return found
   }
 
-  checkReader({ places }: Reader): void {
+  checkReader({ places }: Copy): void {
     for (const { offset, bytes } of places) {
       expect(this.arena.subarray(offset, offset + bytes.length), 'what a reader copies').toEqual(bytes)
     }

@@ -37,6 +37,7 @@ export function fusedTables(tables: L1Tables, fuse: StoreFuse): L1Tables {
     chunks: fused(tables.chunks, fuse),
     shards: fused(tables.shards, fuse),
     leases: wrap(tables.leases),
+    copies: wrap(tables.copies),
     arena: tables.arena === null ? null : wrap(tables.arena),
   }
 }

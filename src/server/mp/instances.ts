@@ -1,6 +1,8 @@
 import type { LeaseId, SpaceId } from '../../core/ids.ts'
+import { type CopyLog, copyName, type OpenCopy, RETRIEVE_COPY, STORE_COPY } from '../../l1/copy-log.ts'
 import type { L1Cache } from '../../l1/l1-cache.ts'
-import type { LookupHold } from './lookup-hold.ts'
+import type { CopyHold } from './lookup-hold.ts'
+import { RecoveredRetrieves } from './recovered-retrieves.ts'
 import type { ShardLayout } from './shard-layout.ts'
 
 /** Slots that a worker writes to, from the answer to `prepare_store` to its commit. */
@@ -14,11 +16,16 @@ export interface StoreTransfer {
 
 /** Slots that a worker reads from, from the answer to `prepare_retrieve` to its commit. */
 export interface RetrieveTransfer {
-  readonly hold: LookupHold
+  readonly hold: CopyHold
   readonly rank: number
   readonly from: number
   readonly to: number
   readonly startMs: number
+}
+
+/** Its rows in the log of copies. */
+interface Noted {
+  readonly rows: readonly number[]
 }
 
 /** What a worker may still write to or read from though its leases have expired. Bytes are those of its transfers. */
@@ -30,6 +37,8 @@ export interface LateSlots {
 
 /** Transfers at most that one worker may have begun and not committed, in each direction. */
 const TRANSFERS_MAX = 1024
+/** Leases at most that one copy is under. */
+const LEASES_OF_COPY = 2
 
 /** Who registered: see `Instance`. */
 export interface InstanceFacts {
@@ -55,11 +64,15 @@ export class Instance {
   /** Of the slots that it may write to. */
   heldBytes = 0
   readonly #held: HeldBytes
-  readonly #stores = new Transfers<StoreTransfer>()
-  readonly #retrieves = new Transfers<RetrieveTransfer>()
+  readonly #copies: CopyLog
+  readonly #stores = new Transfers<StoreTransfer & Noted>()
+  readonly #retrieves = new Transfers<RetrieveTransfer & Noted>()
 
-  /** @param held counts what it may write to, together with that of others. */
-  constructor({ id, model, worldSize, layout, owner }: InstanceFacts, held: HeldBytes, nowMs: number) {
+  /**
+   * @param held counts what it may write to, together with that of others.
+   * @param copies where it is noted what it copies.
+   */
+  constructor({ id, model, worldSize, layout, owner }: InstanceFacts, held: HeldBytes, copies: CopyLog, nowMs: number) {
     this.id = id
     this.model = model
     this.worldSize = worldSize
@@ -67,6 +80,7 @@ export class Instance {
     this.owner = owner
     this.lastSeenMs = nowMs
     this.#held = held
+    this.#copies = copies
   }
 
   /** Stores and retrievals that are not committed. */
@@ -79,32 +93,50 @@ export class Instance {
    * make slots readable that are not written.
    */
   canStore(key: string): boolean {
-    return this.#stores.count < TRANSFERS_MAX && !this.#stores.has(key)
+    const hasRoom = this.#stores.count < TRANSFERS_MAX && this.#copies.freeRows >= LEASES_OF_COPY
+    return hasRoom && !this.#stores.has(copyName(key))
   }
 
   get canRetrieve(): boolean {
-    return this.#retrieves.count < TRANSFERS_MAX
+    return this.#retrieves.count < TRANSFERS_MAX && this.#copies.freeRows >= LEASES_OF_COPY
   }
 
   addStore(key: string, transfer: StoreTransfer): void {
-    this.#stores.add(key, transfer)
+    const name = copyName(key)
+    this.#stores.add(name, { ...transfer, rows: [this.#copies.begin(STORE_COPY, this.owner, name, transfer.lease)] })
     this.#hold(transfer.shards * this.layout.shardBytes)
   }
 
   takeStore(key: string): StoreTransfer | undefined {
-    const found = this.#stores.take(key)
-    if (found !== undefined) this.#hold(-found.shards * this.layout.shardBytes)
+    const found = this.#stores.take(copyName(key))
+    if (found !== undefined) this.#letGo(found)
     return found
   }
 
   /** One request may prepare the same range again before it commits: whichever copy ends, the slots keep their bytes. */
   addRetrieve(key: string, transfer: RetrieveTransfer): void {
-    this.#retrieves.add(key, transfer)
+    const name = copyName(key)
+    const leases = transfer.hold.leasesOf(transfer.from, transfer.to)
+    const rows = leases.map((lease) => this.#copies.begin(RETRIEVE_COPY, this.owner, name, lease))
+    this.#retrieves.add(name, { ...transfer, rows })
   }
 
   /** The one that began first. */
   takeRetrieve(key: string): RetrieveTransfer | undefined {
-    return this.#retrieves.take(key)
+    const found = this.#retrieves.take(copyName(key))
+    this.#endRows(found)
+    return found
+  }
+
+  /** Takes over what it copied under an earlier engine. */
+  restore(l1: L1Cache, nowMs: number): void {
+    const retrieves = new RecoveredRetrieves(l1)
+    for (const copy of this.#copies.listOf(this.owner)) {
+      const { space, rank, count } = l1.leaseFacts(copy.lease)
+      if (copy.kind === RETRIEVE_COPY) retrieves.add(copy, count)
+      else this.#restoreStore(copy, { space, rank, lease: copy.lease, shards: count, startMs: nowMs })
+    }
+    for (const { name, ...transfer } of retrieves.list()) this.#retrieves.add(name, { ...transfer, startMs: nowMs })
   }
 
   /** The worker is silent and may still be copying: its slots are not used again before it speaks. */
@@ -116,7 +148,7 @@ export class Instance {
   /** The worker says that it copies nothing any more. */
   end(l1: L1Cache): void {
     for (const transfer of this.#stores.drop(() => true)) this.#abort(l1, transfer)
-    for (const { hold, from, to } of this.#retrieves.drop(() => true)) hold.endCopy(from, to)
+    for (const transfer of this.#retrieves.drop(() => true)) this.#endRetrieve(transfer)
   }
 
   lateSlots(l1: L1Cache): LateSlots {
@@ -133,12 +165,32 @@ export class Instance {
   /** Somebody knows that the worker is done with what has expired. */
   releaseLate(l1: L1Cache): void {
     for (const transfer of this.#stores.drop(({ lease }) => l1.isQuarantined(lease))) this.#abort(l1, transfer)
-    for (const { hold, from, to } of this.#retrieves.drop(isLate)) hold.endCopy(from, to)
+    for (const transfer of this.#retrieves.drop(isLate)) this.#endRetrieve(transfer)
   }
 
-  #abort(l1: L1Cache, transfer: StoreTransfer): void {
+  #restoreStore({ name, row }: OpenCopy, transfer: StoreTransfer): void {
+    this.#stores.add(name, { ...transfer, rows: [row] })
+    this.#hold(transfer.shards * this.layout.shardBytes)
+  }
+
+  #abort(l1: L1Cache, transfer: StoreTransfer & Noted): void {
+    this.#letGo(transfer)
     l1.abort(transfer.lease)
+  }
+
+  #letGo(transfer: StoreTransfer & Noted): void {
+    this.#endRows(transfer)
     this.#hold(-transfer.shards * this.layout.shardBytes)
+  }
+
+  #endRetrieve(transfer: RetrieveTransfer & Noted): void {
+    this.#endRows(transfer)
+    transfer.hold.endCopy(transfer.from, transfer.to)
+  }
+
+  /** From here on a later engine does not wait for this copy. */
+  #endRows(transfer: Noted | undefined): void {
+    for (const row of transfer?.rows ?? []) this.#copies.end(row)
   }
 
   #hold(bytes: number): void {
@@ -151,28 +203,28 @@ function isLate({ hold, from, to }: RetrieveTransfer): boolean {
   return hold.isQuarantined(from, to)
 }
 
-/** Transfers by what ties a commit to its prepare, oldest first. */
+/** Transfers by the name of what ties a commit to its prepare, oldest first. */
 class Transfers<Transfer> {
-  readonly #byKey = new Map<string, Transfer[]>()
+  readonly #byKey = new Map<number, Transfer[]>()
   #count = 0
 
   get count(): number {
     return this.#count
   }
 
-  add(key: string, transfer: Transfer): void {
+  add(key: number, transfer: Transfer): void {
     const found = this.#byKey.get(key)
     if (found === undefined) this.#byKey.set(key, [transfer])
     else found.push(transfer)
     this.#count += 1
   }
 
-  has(key: string): boolean {
+  has(key: number): boolean {
     return this.#byKey.has(key)
   }
 
   /** The oldest under this key. */
-  take(key: string): Transfer | undefined {
+  take(key: number): Transfer | undefined {
     const found = this.#byKey.get(key)
     if (found === undefined) return undefined
     if (found.length === 1) this.#byKey.delete(key)
@@ -208,11 +260,13 @@ export class InstanceTable {
   readonly #limit: number
   readonly #instances = new Map<bigint, Instance>()
   readonly #held: HeldBytes = { bytes: 0 }
+  readonly #copies: CopyLog
   readonly #onRemoved: (id: bigint) => void
 
-  /** @param onRemoved told of each that is not known any more. */
-  constructor(limit: number, onRemoved: (id: bigint) => void) {
+  /** @param copies where it is noted what workers copy. @param onRemoved told of each that is not known any more. */
+  constructor(limit: number, copies: CopyLog, onRemoved: (id: bigint) => void) {
     this.#limit = limit
+    this.#copies = copies
     this.#onRemoved = onRemoved
   }
 
@@ -247,7 +301,7 @@ export class InstanceTable {
 
   /** Replaces the one of the same id. */
   add(facts: InstanceFacts, nowMs: number): Instance {
-    const instance = new Instance(facts, this.#held, nowMs)
+    const instance = new Instance(facts, this.#held, this.#copies, nowMs)
     this.#instances.set(facts.id, instance)
     return instance
   }

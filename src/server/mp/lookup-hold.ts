@@ -2,6 +2,18 @@ import { type LeaseId, NO_LEASE } from '../../core/ids.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { Lookup } from '../../engine/lookup.ts'
 
+/** What keeps the slots of a retrieval as they are. */
+export interface CopyHold {
+  /** Null when what it was for can not be served any more. */
+  readonly promised: Lookup | null
+  /** The leases of chunks [from, to). */
+  leasesOf(from: number, to: number): readonly LeaseId[]
+  /** See `LookupHold`. */
+  settle(from: number, to: number, reads: number): void
+  endCopy(from: number, to: number): void
+  isQuarantined(from: number, to: number): boolean
+}
+
 /**
  * The leases of one lookup, for as long as somebody needs them: the session, until every chunk was retrieved by
  * everyone who is to retrieve it or was let go, and each retrieval under way.
@@ -11,7 +23,7 @@ import type { Lookup } from '../../engine/lookup.ts'
  * A retrieval keeps the slots whatever the session does meanwhile, and longer than the leases: they are being copied
  * from, by a process that cannot be told to stop.
  */
-export class LookupHold {
+export class LookupHold implements CopyHold {
   readonly #engine: Engine
   #lookup: Lookup | null = null
   #users = 1
@@ -45,18 +57,18 @@ export class LookupHold {
   /** Somebody starts to copy chunks [from, to). */
   beginCopy(from: number, to: number): void {
     this.#users += 1
-    for (const lease of this.#leasesOf(from, to)) this.#engine.l1.beginCopy(lease)
+    for (const lease of this.leasesOf(from, to)) this.#engine.l1.beginCopy(lease)
   }
 
   /** That copy has ended, or its process has. */
   endCopy(from: number, to: number): void {
-    for (const lease of this.#leasesOf(from, to)) this.#engine.l1.endCopy(lease)
+    for (const lease of this.leasesOf(from, to)) this.#engine.l1.endCopy(lease)
     this.#release()
   }
 
   /** Whether such a copy has outlived the leases. */
   isQuarantined(from: number, to: number): boolean {
-    return this.#leasesOf(from, to).some((lease) => this.#engine.l1.isQuarantined(lease))
+    return this.leasesOf(from, to).some((lease) => this.#engine.l1.isQuarantined(lease))
   }
 
   /** Chunks [from, to) were retrieved `reads` times, or will not be (Infinity). The last of all ends the session's use. */
@@ -77,7 +89,7 @@ export class LookupHold {
     this.#release()
   }
 
-  #leasesOf(from: number, to: number): LeaseId[] {
+  leasesOf(from: number, to: number): readonly LeaseId[] {
     const { l1To, residentLease, loadedLease } = this.#lookup!
     const leases = [from < l1To ? residentLease : NO_LEASE, to > l1To ? loadedLease : NO_LEASE]
     return leases.filter((lease) => lease !== NO_LEASE)

@@ -42,7 +42,7 @@ export class MpServer {
     this.#options = options
     this.#segment = segment
     this.#sessions = new MpSessions(engine.options.sessions, hasher, engine.options.chunkTokens)
-    this.#instances = new InstanceTable(options.clientsMax, (id) => journal?.gone(id))
+    this.#instances = new InstanceTable(options.clientsMax, engine.l1.copies, (id) => journal?.gone(id))
     this.#router = new MpRouter({
       onMessage: (frames) => this.#dispatcher.receive(frames),
       onDropped: () => {

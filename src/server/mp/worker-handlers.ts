@@ -72,7 +72,9 @@ export class WorkerHandlers {
     try {
       const layout = layoutOf(context, engine.options.chunkTokens)
       models.register({ model, shardBytes: layout.shardBytes, ranks: worldSize, layout: layout.text })
-      if (!instances.isFull) instances.add({ id: instanceId, model, worldSize, layout, owner }, clock.nowMs())
+      if (instances.isFull) return
+      const instance = instances.add({ id: instanceId, model, worldSize, layout, owner }, clock.nowMs())
+      instance.restore(engine.l1, clock.nowMs())
     } catch (error) {
       if (!(error instanceof CacheError)) throw error
       log.warn({ model, instance: String(instanceId) }, `a worker is not known any more: ${error.message}`)

@@ -8,7 +8,7 @@ import { contextOf } from '../../../support/mp.ts'
 const layout = layoutOf(contextOf(1n), 16)
 
 function setUp(limit = 4) {
-  const table = new InstanceTable(limit, () => {})
+  const table = new InstanceTable(limit, makeL1().cache.copies, () => {})
   const add = (id: bigint) => table.add({ id, model: 'm', worldSize: 1, layout, owner: Number(id) }, 0)
   return { table, add }
 }
@@ -18,7 +18,7 @@ const transfer: StoreTransfer = { space: 0 as SpaceId, rank: 0, lease: 1 as Leas
 it('takes only so many transfers of one worker, in each direction', () => {
   const { table, add } = setUp()
   const instance = add(1n)
-  const hold = { endCopy() {}, isQuarantined: () => false } as never
+  const hold = { endCopy() {}, isQuarantined: () => false, leasesOf: () => [1] } as never
   for (let count = 0; count < 1024; count += 1) {
     expect(instance.canStore(`${count}`)).toBe(true)
     instance.addStore(`${count}`, transfer)

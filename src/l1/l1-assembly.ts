@@ -1,0 +1,39 @@
+import { CopyLog } from './copy-log.ts'
+import { KeySpaces } from './key-spaces.ts'
+import type { L1Parts } from './l1-parts.ts'
+import { L1Recorder } from './l1-recorder.ts'
+import { heapTables } from './l1-tables.ts'
+import { Leases } from './leases.ts'
+import type { L1Options } from './options.ts'
+import { ReadLeases } from './read-leases.ts'
+import { Reservations } from './reservations.ts'
+import { Residency } from './residency.ts'
+
+/** Buckets of an index that nobody aims at. */
+const HASH_KEY = [0x85eb_ca6b, 0xc2b2_ae35] as const
+
+/** The parts of an L1, made for each other. */
+export type L1Assembly = ReturnType<typeof assembleL1>
+
+export function assembleL1(options: L1Options, parts: L1Parts) {
+  const { tenants, totals } = parts
+  const tables = parts.tables ?? heapTables(options)
+  const spaces = new KeySpaces()
+  const recorder = new L1Recorder(parts, spaces.salts, options.capacityBytes, options.lifecycleSampleEvery)
+  const residency = new Residency(options, { hashKey: HASH_KEY, ...parts, recorder, spaces, tables })
+  const leases = new Leases(options.leaseCapacity, options.leaseEntryCapacity, tables.leases)
+  const scratch = new Uint32Array(options.leaseEntryCapacity)
+  const quarantined = totals.column('quarantinedBytes')
+  const late = totals.column('quarantinedReadBytes')
+  const pinBytesMax = options.pinRatioMax * options.capacityBytes
+  return {
+    spaces,
+    recorder,
+    residency,
+    leases,
+    reservations: new Reservations(residency, leases, scratch, tenants, quarantined),
+    readers: new ReadLeases(residency, leases, scratch, tenants, pinBytesMax, late),
+    copies: new CopyLog(tables.copies),
+    tenants,
+  }
+}
