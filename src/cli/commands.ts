@@ -7,7 +7,16 @@ import { replayOptions } from './replay-options.ts'
 import { serveOptions } from './serve-options.ts'
 
 /** What `kvtier print` can print. */
-export const PRINT_TOPICS = ['metrics', 'options', 'errors', 'events', 'docs', 'dashboard', 'rules'] as const
+export const PRINT_TOPICS = [
+  'metrics',
+  'options',
+  'adapters',
+  'errors',
+  'events',
+  'docs',
+  'dashboard',
+  'rules',
+] as const
 
 /** Every command. Help, completion and parsing read this; each command's code is loaded only when it runs. */
 export const COMMANDS: readonly CommandSpec[] = [

@@ -11,7 +11,7 @@ export interface PrintedList {
 }
 
 /** The lists of `kvtier print`, each read from the one table that the code itself uses. */
-export const LISTS = { metrics, options, errors, events } satisfies Record<string, () => Promise<PrintedList>>
+export const LISTS = { metrics, options, adapters, errors, events } satisfies Record<string, () => Promise<PrintedList>>
 
 export type ListTopic = keyof typeof LISTS
 
@@ -50,6 +50,24 @@ async function options(): Promise<PrintedList> {
     ],
     rows: json.map((row) => [row.flag, row.key, row.default, row.help]),
     terminalColumns: [0, 2, 3],
+    json,
+  }
+}
+
+async function adapters(): Promise<PrintedList> {
+  const { adapterRows } = await import('../config/adapter-rows.ts')
+  const json = adapterRows()
+  return {
+    columns: [
+      { title: 'key' },
+      { title: 'of adapters' },
+      { title: 'default', wraps: true },
+      { title: 'meaning', wraps: true },
+    ],
+    rows: json.map((row) => {
+      return [row.key, row.adapter || 'all', row.is_required ? 'must be given' : row.default, row.help]
+    }),
+    terminalColumns: [0, 1, 2, 3],
     json,
   }
 }

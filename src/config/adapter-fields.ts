@@ -27,8 +27,8 @@ const GIB = 1024 ** 3
 /** Configured adapters at most. Further ones may be added while the engine runs. */
 export const ADAPTERS_MAX = 8
 
-// The options of one adapter. A row's "flag" is its key within the adapter.
-const limitFields = {
+/** The options of every adapter, whatever its type. A row's "flag" is its key within the adapter. */
+export const limitFields = {
   storeDeadlineMs: deadline('store-deadline', LIMITS.storeDeadlineMs, 'A store batch that takes longer is given up.'),
   loadDeadlineMs: deadline('load-deadline', LIMITS.loadDeadlineMs, 'A load batch that takes longer is given up.'),
   lookupDeadlineMs: deadline('lookup-deadline', LIMITS.lookupDeadlineMs, 'A lookup that takes longer is given up.'),
@@ -48,7 +48,7 @@ const limitFields = {
 export const adaptersField: Field<readonly AdapterOptions[]> = {
   flag: '--l2',
   type: 'adapters',
-  help: 'An L2 adapter, as name=NAME,type=filesystem,path=DIR,capacity=SIZE or name=NAME,type=memory,capacity=SIZE; may be given again, fastest first; none = no L2. In a file: a list of mappings.',
+  help: 'An L2 adapter, as name=NAME,type=filesystem,path=DIR,capacity=SIZE; `kvtier print adapters` has every type and its keys. May be given again, fastest first; none = no L2. In a file: a list of mappings.',
   isRepeatable: true,
   default: derived('disk: filesystem, DATA_DIR/l2/disk, min(10GiB, half the free disk)', defaultAdapters),
   parse: parseAdapters,

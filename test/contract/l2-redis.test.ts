@@ -15,7 +15,10 @@ import {
 import { l2AdapterContract, remote, type Subject } from './l2-adapter-contract.ts'
 
 const PASSWORD = 'correct horse'
-const ACL_USER = ['--user', 'kvtier', 'on', `>${PASSWORD}`, '~kvtier-*', '+@all', '--user', 'default', 'off']
+/** Just what the README asks for. */
+const COMMANDS = 'ping get set exists unlink rename pexpire getrange object scan select'.split(' ')
+const RIGHTS = ['~kvtier-*', '-@all', ...COMMANDS.map((name) => `+${name}`)]
+const ACL_USER = ['--user', 'kvtier', 'on', `>${PASSWORD}`, ...RIGHTS, '--user', 'default', 'off']
 
 /** The servers of this file, each in use by one subject at a time. */
 const servers: Record<string, RedisServer[]> = {}
@@ -67,8 +70,8 @@ l2AdapterContract(
   needsServer,
 )
 l2AdapterContract(
-  'redis with an ACL user',
-  redis('user', () => ({ username: 'kvtier', password: PASSWORD })),
+  'redis with an ACL user, in another database,',
+  redis('user', () => ({ url: `${servers.user![0]!.url}/1`, username: 'kvtier', password: PASSWORD })),
   needsServer,
 )
 l2AdapterContract(
