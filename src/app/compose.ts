@@ -10,7 +10,7 @@ import type { Device } from '../l0/device.ts'
 import { ObservedL0 } from '../l0/observed-l0.ts'
 import type { L0Options } from '../l0/options.ts'
 import { EvictionLoop } from '../l1/eviction-loop.ts'
-import { L1Cache } from '../l1/l1-cache.ts'
+import { L1Cache, type L1Parts } from '../l1/l1-cache.ts'
 import type { L1Options } from '../l1/options.ts'
 import { AdapterSet, type AdapterSetParts } from '../l2/adapter-set.ts'
 import type { MetricCells } from '../metrics/cells.ts'
@@ -36,6 +36,8 @@ export interface ComposeParts {
   readonly memory: Uint8Array | null
   /** Opened on `memory`; null = no L0 of our own. */
   readonly device: Device | null
+  /** Tables that outlive the process; absent = on the heap. */
+  readonly l1?: Pick<L1Parts, 'tables' | 'startMs'>
   /** Whole numbers 0..limit-1 nobody can foresee: for keys of tables, and jitter. */
   readonly random: (limit: number) => number
   readonly onError: (where: string, error: unknown) => void
@@ -68,6 +70,8 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
     tenants: cells.l1Tenants,
     totals: cells.l1,
     hashKey: [random(WORD), random(WORD)],
+    ...(parts.l1?.tables === undefined ? {} : { tables: parts.l1.tables }),
+    ...(parts.l1?.startMs === undefined ? {} : { startMs: parts.l1.startMs }),
     onPressure: () => eviction.wake(),
     ...(memory === null ? {} : { move: (from, to, bytes) => memory.copyWithin(to, from, from + bytes) }),
   })

@@ -10,8 +10,7 @@ import { DEVICE_PROFILES } from '../l0/device-profiles.ts'
 import { SimulatedDevice } from '../l0/simulated-device.ts'
 import type { AdapterOptions } from '../l2/options.ts'
 import { MetricCells } from '../metrics/cells.ts'
-import { capability } from '../native/capability.ts'
-import { openSegment, privateSegment, type SharedSegment } from '../native/shared-memory.ts'
+import type { SharedSegment } from '../native/shared-memory.ts'
 import { isLoopback } from '../server/http/host-check.ts'
 import { MpServer } from '../server/mp/mp-server.ts'
 import { EngineService } from '../server/rpc/engine-service.ts'
@@ -20,10 +19,12 @@ import { composeEngine, type EngineRuntime } from './compose.ts'
 import { type Addresses, DataDirectory, segmentName } from './data-dir.ts'
 import { HashThread } from './hash-thread.ts'
 import { IoPool } from './io-pool.ts'
+import { type L1Memory, type L1MemoryParts, openL1Memory } from './l1-memory.ts'
 import { openStorage } from './open-storage.ts'
 import { readPushFiles } from './push-files.ts'
 import { QuotaFile } from './quota-file.ts'
 import { ServiceLink } from './service-link.ts'
+import { takeOver } from './take-over.ts'
 import { sizeThreadPool } from './thread-pool.ts'
 
 /** Time for stores under way to reach L2 at a stop, and for HTTP answers under way. */
@@ -34,6 +35,8 @@ export interface StartParts {
   readonly config: ServeConfig
   readonly version: string
   readonly logger: Logger
+  /** See `L1MemoryParts`. */
+  readonly layTables?: L1MemoryParts['layTables']
   /** Told while L1 is being backed by memory. */
   readonly onProgress?: (bytesDone: number, bytes: number) => void
   /** Told when the engine cannot go on. */
@@ -99,7 +102,15 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   await checkSurfaces(config, clock)
   const push =
     config.push.endpoint === '' ? null : { options: config.push, sender: readPushFiles(config.push), version }
-  const segment = await openArena(parts, dataDir, cleanup)
+  const { layTables, onProgress } = parts
+  const hooks = {
+    ...(layTables === undefined ? {} : { layTables }),
+    ...(onProgress === undefined ? {} : { onProgress }),
+  }
+  const name = segmentName(dataDir.path)
+  const memory = await openL1Memory({ config, clock, logger, dataDir: dataDir.path, name, ...hooks })
+  cleanup.add(() => memory.close())
+  const { segment } = memory
   const pool = await IoPool.start(general.ioWorkers, segment, (reason) =>
     logger.error({ reason }, 'an io worker ended; its adapters fail'),
   )
@@ -112,12 +123,14 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
     clock,
     cells,
     memory: segment.memory,
+    l1: memory,
     device,
     random: (limit) => randomInt(limit),
     onError: (where, error) => logger.warn({ err: error, where }, 'failed'),
     onAdapterState: (name, state, before) => logger.info({ adapter: name, state, before }, 'adapter state'),
   })
   cleanup.add(() => runtime.stop())
+  takeOver(runtime.engine, memory, logger)
   runtime.quotas.keepIn(new QuotaFile(dataDir.path))
   cleanup.add(() => runtime.engine.adapters.close())
   const { adapters } = runtime.engine
@@ -125,7 +138,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   cleanup.add(() => storage.close())
   const simulated = simulatedParts(segment, config.l2.adapters)
   const facts = { version, segmentName: segment.name === '' ? null : segment.name, simulated }
-  const { service, mp } = await serversOf(parts, { runtime, hashing, clock, segment, facts })
+  const { service, mp } = await serversOf(parts, { runtime, hashing, clock, memory, facts })
   const link = new ServiceLink(
     {
       arena: segment.handle,
@@ -165,20 +178,24 @@ async function serversOf(
     runtime: EngineRuntime
     hashing: HashThread
     clock: SystemClock
-    segment: SharedSegment
+    memory: L1Memory
     facts: Pick<StatusFacts, 'segmentName' | 'simulated'>
   },
 ): Promise<{ service: EngineService; mp: MpServer }> {
-  const { runtime, hashing, clock, segment, facts } = parts
+  const { runtime, hashing, clock, memory, facts } = parts
+  const { segment, journal, leftover } = memory
   const hasher = new PromptHasher(await ChunkHasher.create(), [hashing.lane], {
     inlineChunks: config.engine.hashInlineChunks,
     onLost: (error) => logger.error({ err: error }, 'the thread that hashes ended; prompts are hashed in place'),
   })
   const startedAt = new Date(clock.wallMs()).toISOString()
   const models = new ModelRegistry(config.engine.models, config.l1.capacityBytes)
+  for (const model of leftover?.contents.models ?? []) models.register(model)
+  if (journal !== null) models.onRegister = (model) => journal.model(model)
   const common = { engine: runtime.engine, models, hasher, clock }
   const onError = (error: unknown) => logger.error({ err: error }, 'a bug while answering a client of the MP wire')
-  const mp = new MpServer(config.mp, { ...common, segment, log: logger, onError })
+  const mp = new MpServer(config.mp, { ...common, segment, log: logger, journal, onError })
+  mp.restore(leftover?.contents.workers ?? [])
   const service = new EngineService({
     ...common,
     quotas: runtime.quotas,
@@ -190,31 +207,6 @@ async function serversOf(
   runtime.onSweep(() => service.sweep())
   runtime.onSweep(() => mp.sweep())
   return { service, mp }
-}
-
-/**
- * L1's memory, under a name that belongs to the data directory: a restart replaces what a killed engine left there.
- * Memory of this process alone where there is no shared memory.
- */
-async function openArena(
-  { config, onProgress }: StartParts,
-  dataDir: DataDirectory,
-  cleanup: Cleanup,
-): Promise<SharedSegment> {
-  const bytes = config.l1.capacityBytes
-  const segment = capability().sharedMemory.available
-    ? await openSegment({
-        name: segmentName(dataDir.path),
-        bytes,
-        replaceStale: true,
-        ...(onProgress === undefined ? {} : { onProgress: (done: number) => onProgress(done, bytes) }),
-      })
-    : privateSegment(bytes)
-  cleanup.add(() => {
-    segment.unlink()
-    segment.close()
-  })
-  return segment
 }
 
 function openDevice(config: ServeConfig, segment: SharedSegment, clock: SystemClock): SimulatedDevice {

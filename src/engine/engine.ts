@@ -357,7 +357,7 @@ export class Engine {
     const nowMs = this.#clock.nowMs()
     const hash = this.#hash
     for (let at = committed.count - 1; at >= 0; at -= 1) {
-      this.l1.copyHash(committed.id[at]!, hash, 0)
+      this.l1.queries.copyHash(committed.id[at]!, hash, 0)
       this.cells.bus.publish(CHUNK_STORED, tenant, nowMs, hash[0]!, hash[1]!)
     }
   }

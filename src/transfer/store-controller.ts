@@ -188,8 +188,8 @@ export class StoreController {
     let word = 0
     for (let at = 0; at < present.length; at += 1) {
       if (present[at] === 0) continue
-      l1.copyHash(this.#refs.id[at]!, hashes, word)
-      l1.copyParentHash(this.#refs.id[at]!, parents, word)
+      l1.queries.copyHash(this.#refs.id[at]!, hashes, word)
+      l1.queries.copyParentHash(this.#refs.id[at]!, parents, word)
       word += HASH_WORDS
     }
     const keySpace = keySpaceOf(l1.spaces.spec(space), rank)
