@@ -88,10 +88,11 @@ const UNREACHABLE = [
   /^cache_mp_l1_recovered_chunks_total$/, // L1 starts empty
   /^cache_mp_l1_read_failure_chunks_total$/, // every promise is kept
   /^cache_mp_l2_store_(?:failed_objects|skipped)_chunks_total$/, // no disk fails, no queue is full
+  /^cache_mp_l2_evacuation_failed_chunks_total$/, // every object has room
   /^cache_mp_reuse_history_dropped_chunks_total$/, // the history holds far more
 ]
 
-/** Stores, hits in both tiers, evictions, expired leases, corrupt objects, pins, refusals, a clear. */
+/** Stores, hits in both tiers, evictions, expired leases, corrupt objects, pins, refusals, a clear, jobs. */
 async function bringAboutEverything(engine: EngineProcess): Promise<void> {
   const client = new HttpClient(engine)
   const admin = new HttpClient(engine, await home.token('admin'))
@@ -112,6 +113,15 @@ async function bringAboutEverything(engine: EngineProcess): Promise<void> {
   const refused = client.store({ model: 'larger' }, promptOf(99, CHUNK_TOKENS), SHARD_BYTES * 16)
   await expect(refused).rejects.toThrow(/503 .*NO_ROOM/)
   await admin.must('POST', '/v1/clear', { model: MODEL, tiers: ['l1'] })
+  await runJob(admin, { kind: 'verify', adapter: 'disk' }) // what was spoiled goes
+  await runJob(admin, { kind: 'evacuate', adapter: 'small', target: 'disk' })
+}
+
+async function runJob(admin: HttpClient, order: object): Promise<void> {
+  const { id } = await admin.must('POST', '/v1/l2/jobs', order)
+  await until('the job ends', async () => {
+    return (await admin.must('GET', `/v1/l2/jobs/${id}`)).state === 'done' ? true : undefined
+  })
 }
 
 it('everything that HTTP traffic can reach is shown, in both formats, and promtool takes it', async (context) => {
