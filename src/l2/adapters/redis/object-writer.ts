@@ -68,6 +68,7 @@ export class ObjectWriter {
 
   /** Begins every object that is not there, with room made for all of them. */
   async #begin(work: ObjectBatch, questions: readonly RedisCommand[], signal: AbortSignal): Promise<Begun> {
+    if (signal.aborted) return { writes: [], others: new Map() } // while it waited: evict nothing for it
     const { index } = this.#pool
     const { batch, space, hashes, parents, outcomes } = work
     const unclear = new Set(questions.filter(({ reply }) => typeof reply !== 'number').map(({ key }) => key))

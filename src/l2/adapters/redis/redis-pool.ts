@@ -8,6 +8,7 @@ import { type SpaceEntry, SpaceTable, spaceDigest } from '../../space-table.ts'
 import { type ObjectName, objectKeyOf, objectPattern, parseObjectKey } from './object-keys.ts'
 import type { RedisAdapterOptions } from './options.ts'
 import { command, encodeWords, type RedisCommand } from './redis-command.ts'
+import { untilAbort } from './redis-node.ts'
 import type { RedisServers } from './redis-servers.ts'
 
 /** Objects of an unknown space that are asked who they are, before the space is left alone. */
@@ -159,7 +160,7 @@ export class RedisPool {
       this.#published = undefined
       this.#deleted = undefined
     })
-    return this.#scanning
+    return untilAbort(this.#scanning, signal)
   }
 
   async #scan(signal: AbortSignal, isFirst: boolean): Promise<void> {
