@@ -24,9 +24,10 @@ function goProgram(): string | undefined {
  * A Go program of `test/support/go`, built from the module proxy unless its sources were built before. Where there is
  * no Go the test counts as skipped and says so; in CI (environment variable CI=true) it fails instead.
  *
+ * @param target the package to build: one that the folder's go.mod pins, or its own.
  * @returns the path of the program.
  */
-export function goTool(context: TestContext, name: string): string {
+export function goTool(context: TestContext, name: string, target = '.'): string {
   const folder = join(REPOSITORY, 'test/support/go', name)
   const hash = createHash('sha256')
   for (const file of readdirSync(folder).sort()) hash.update(readFileSync(join(folder, file)))
@@ -39,7 +40,7 @@ export function goTool(context: TestContext, name: string): string {
     context.skip(reason)
   }
   const part = `${program}.${process.pid}`
-  const build = spawnSync(go!, ['build', '-o', part, '.'], {
+  const build = spawnSync(go!, ['build', '-o', part, target], {
     cwd: folder,
     encoding: 'utf8',
     timeout: BUILD_DEADLINE_MS,
