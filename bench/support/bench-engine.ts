@@ -37,6 +37,10 @@ export function composeBenchEngine(setup: BenchEngineSetup): EngineRuntime {
   const engine = { chunkTokens, leaseTtlMs: 30_000, sessions: 64, sweepIntervalMs: 250, hashInlineChunks, models: 8 }
   const transfer = {
     storeBudgetBytes: MIB,
+    storePendingBytes: MIB,
+    loadPendingBytes: MIB,
+    skipSlowerTokensPerSecond: 0,
+    writeBackRatio: 0.9,
     storeBatches: 8,
     storeQueueShards: 16,
     batchShards: 16,

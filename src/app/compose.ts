@@ -14,8 +14,8 @@ import { L1Cache, type L1Parts } from '../l1/l1-cache.ts'
 import type { L1Options } from '../l1/options.ts'
 import { AdapterSet, type AdapterSetParts } from '../l2/adapter-set.ts'
 import type { MetricCells } from '../metrics/cells.ts'
-import { InflightBudget } from '../transfer/inflight-budget.ts'
 import { L0L1Copier } from '../transfer/l0-l1-copier.ts'
+import { LoadGate } from '../transfer/load-gate.ts'
 import type { TransferOptions } from '../transfer/options.ts'
 import { Prefetcher } from '../transfer/prefetcher.ts'
 import { StoreController } from '../transfer/store-controller.ts'
@@ -73,6 +73,8 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
     ...(parts.l1?.tables === undefined ? {} : { tables: parts.l1.tables }),
     ...(parts.l1?.startMs === undefined ? {} : { startMs: parts.l1.startMs }),
     onPressure: () => eviction.wake(),
+    onEvicted: (id, generation) => stores.writeBack.noteEvicted(id, generation),
+    isClean: (id, generation) => stores.writeBack.isClean(id, generation),
     ...(memory === null ? {} : { move: (from, to, bytes) => memory.copyWithin(to, from, from + bytes) }),
   })
   const evictionParts = { cache: l1, totals: cells.l1, clock, onError: fail, onBeat: beat('eviction') }
@@ -96,11 +98,15 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
   })
   const quotas = new Quotas({ options: options.quota ?? NO_QUOTAS, l1, adapters, cells, clock, onError })
   const view = (offset: number, bytes: number) => (memory === null ? NO_BYTES : memory.subarray(offset, offset + bytes))
-  const budget = new InflightBudget(options.transfer.loadBudgetBytes)
-  const onTransferError = (error: unknown) => fail('prefetch', error)
   const transfer = { options: options.transfer, l1, adapters, view }
-  const prefetcher = new Prefetcher({ ...transfer, budget, totals: cells.engine, onError: onTransferError })
   const stores = new StoreController({ ...transfer, clock, onError: fail, onBeat: beat('store') })
+  const prefetcher = new Prefetcher({
+    ...transfer,
+    gate: new LoadGate({ options: options.transfer, clock, adapters }),
+    onLoaded: (adapter, committed) => stores.noteLoaded(adapter, committed),
+    totals: cells.engine,
+    onError: (error) => fail('prefetch', error),
+  })
   const path = device === null ? null : devicePath(options.l0, parts, device, l1)
   const observed = new ObservedL0(options.l0, { events: cells.bus, tenants: cells.l0Tenants, totals: cells.l0 })
   const common = { clock, cells, l1, adapters, prefetcher, stores }

@@ -19,7 +19,7 @@ import {
   requiredKeys,
   withoutSecrets,
 } from './adapters/backends.ts'
-import { derived, duration, type Field, integer, type Known, Refusal } from './fields.ts'
+import { bytes, derived, duration, type Field, integer, type Known, oneOf, Refusal } from './fields.ts'
 import { suggestion } from './option-names.ts'
 import { formatDurationMs } from './units.ts'
 
@@ -42,6 +42,26 @@ export const limitFields = {
     'Failed batches in a row before the adapter is left alone.',
   ),
   circuitOpenMs: deadline('circuit-open', LIMITS.circuitOpenMs, 'How long it is left alone.'),
+  storeBudgetBytes: bytes('store-budget', '0B', 'Bytes of stores in flight; 0 = --transfer-store-budget.'),
+  storePendingBytes: bytes(
+    'store-pending',
+    '0B',
+    'Bytes of shards that wait to be stored; 0 = --transfer-store-pending.',
+  ),
+  loadBudgetBytes: bytes('load-budget', '0B', 'L1 bytes of loads in flight; 0 = --transfer-load-budget.'),
+  loadPendingBytes: bytes('load-pending', '0B', 'Bytes of loads that wait; 0 = --transfer-load-pending.'),
+  admitTouches: integer(
+    'admit-touches',
+    LIMITS.admitTouches,
+    { minimum: 1, maximum: 15 },
+    'Store only chunks that were asked for this often, for disks that wear; 1 = all.',
+  ),
+  writePolicy: oneOf(
+    'write',
+    ['through', 'back'],
+    LIMITS.writePolicy,
+    'through: store chunks when they are committed; back: when they are among the oldest of a filling L1.',
+  ),
 } satisfies { [K in keyof AdapterLimits]: Field<AdapterLimits[K]> }
 
 /** The L2 adapters, in the order they are asked. Paths are filled in: `directory` is absolute. */

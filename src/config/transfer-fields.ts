@@ -1,5 +1,5 @@
 import type { TransferOptions } from '../transfer/options.ts'
-import { bytes, derived, duration, type FieldTable, integer } from './fields.ts'
+import { bytes, derived, duration, type FieldTable, integer, ratio } from './fields.ts'
 
 const MIB = 1024 ** 2
 
@@ -10,6 +10,12 @@ export const transferFields = {
       return Math.max(MIB, Math.min(256 * MIB, Math.floor(known.value<number>('--l1-size') / 8)))
     }),
     'Bytes of L2 stores in flight to one adapter at most. L1 cannot evict what is in flight.',
+    MIB,
+  ),
+  storePendingBytes: bytes(
+    '--transfer-store-pending',
+    derived('--l1-size', (known) => known.value<number>('--l1-size')),
+    'Bytes of shards waiting for one adapter at most; further ones are skipped and counted.',
     MIB,
   ),
   storeBatches: integer(
@@ -35,6 +41,23 @@ export const transferFields = {
     derived('a quarter of --l1-size', (known) => Math.floor(known.value<number>('--l1-size') / 4)),
     'L1 bytes reserved by L2 loads in flight at most, over all adapters.',
     MIB,
+  ),
+  loadPendingBytes: bytes(
+    '--transfer-load-pending',
+    derived('--l1-size', (known) => known.value<number>('--l1-size')),
+    'Bytes of loads that wait for one adapter at most; further ones are skipped and counted.',
+    MIB,
+  ),
+  skipSlowerTokensPerSecond: integer(
+    '--transfer-load-skip-slower',
+    0,
+    { minimum: 0, maximum: 100_000_000 },
+    'Tokens that the inference server computes a second: loads estimated to take longer are skipped; 0 = none.',
+  ),
+  writeBackRatio: ratio(
+    '--transfer-write-back-at',
+    0.9,
+    'Fill level of L1 from which adapters with write=back get the oldest chunks that they lack.',
   ),
   prefetchJobs: integer(
     '--transfer-prefetch-jobs',

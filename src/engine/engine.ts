@@ -122,6 +122,7 @@ export class Engine {
     const lookup = new Lookup(space, chain, owner, this.#clock.nowMs() + leaseTtlMs, onFinal)
     const count = chain.count
     this.#publishAsked(space, chain)
+    this.stores.noteAsked(space, chain)
     const l0Run = tiers.l0 && this.device !== null ? this.device.residentRun(space, chain) : 0
     if (tiers.l1) {
       const run = this.l1.residentRun(space, chain, 0, count)

@@ -106,6 +106,8 @@ export const L2_TENANT_FIELDS = [
   'storeSkippedEvicted',
   'storeSkippedDraining',
   'storeSkippedCircuitOpen',
+  'storeSkippedNotAdmitted', // touched too seldom
+  'storeSkippedDirty', // evicted before a write-back adapter had them
   'lookupRequests',
   'lookupObjects',
   'hitObjects', // leading prefix, counted from the lookup's answer
@@ -118,6 +120,8 @@ export const L2_TENANT_FIELDS = [
   'failureCorrupt',
   'failureError',
   'failureCancelled',
+  'loadSkippedSlower', // never submitted
+  'loadSkippedQueueFull',
   'storeBytes',
   'storeBusySeconds',
   'loadBytes',

@@ -5,6 +5,7 @@ import type { LeaseId, SpaceId } from '../core/ids.ts'
 import type { ChunkRefs } from './chunk-refs.ts'
 import { GHOST, NO_CHUNK } from './chunk-table.ts'
 import type { CopyLog } from './copy-log.ts'
+import { EvictionOrder } from './eviction-order.ts'
 import type { KeySpaces } from './key-spaces.ts'
 import { assembleL1, type L1Assembly } from './l1-assembly.ts'
 import type { L1Parts } from './l1-parts.ts'
@@ -56,6 +57,7 @@ export class L1Cache {
   /** Copies that other processes make. */
   readonly copies: CopyLog
   readonly queries: ShardQueries
+  readonly order: EvictionOrder
   readonly #assembly: L1Assembly
   readonly #residency: Residency
   readonly #recorder: L1Recorder
@@ -85,6 +87,7 @@ export class L1Cache {
     this.#reservations = assembly.reservations
     this.#readers = assembly.readers
     this.#removal = new Removal(this.#residency)
+    this.order = new EvictionOrder(this.#residency)
     this.queries = new ShardQueries(this.#residency)
   }
 

@@ -20,6 +20,8 @@ export interface L1Parts {
   readonly onPressure?: () => void
   /** A chunk is about to be evicted; (id, generation) is its reference. It must not call the cache. */
   readonly onEvicted?: (id: number, generation: number) => void
+  /** Whether nobody but L1 needs a chunk: those leave before others of about their age. Absent = all are so. */
+  readonly isClean?: (id: number, generation: number) => boolean
   /** Copies bytes within the arena. Absent when no bytes are kept. */
   readonly move?: (fromOffset: number, toOffset: number, bytes: number) => void
 }

@@ -45,6 +45,8 @@ import {
 
 const READY_MASK = 0xff << READY_SHIFT
 const ALL_SALTS = -1
+/** Chunks that are passed over at most in the search for a clean victim. */
+const DIRTY_PASSED_MAX = 64
 
 /** Why chunks are removed, and the cell that counts it. */
 export type RemoveReason = 'clear' | 'delete' | 'quota' | 'corrupt'
@@ -64,6 +66,7 @@ export interface ResidencyParts {
   readonly hashKey: readonly [number, number]
   readonly move?: (fromOffset: number, toOffset: number, bytes: number) => void
   readonly onEvicted?: (id: number, generation: number) => void
+  readonly isClean?: (id: number, generation: number) => boolean
 }
 
 /**
@@ -78,6 +81,7 @@ export class Residency {
   readonly holds: HoldTree
   readonly spaces: KeySpaces
   readonly recorder: L1Recorder
+  readonly #isClean: ((id: number, generation: number) => boolean) | undefined
   readonly #onEvicted: ((id: number, generation: number) => void) | undefined
   readonly #ghostCapacity: number
   readonly #evictedColumn: number
@@ -95,6 +99,7 @@ export class Residency {
     this.spaces = parts.spaces
     this.recorder = parts.recorder
     this.#onEvicted = parts.onEvicted
+    this.#isClean = parts.isClean
     this.#ghostCapacity = options.ghostCapacityChunks
     this.#evictedColumn = parts.tenants.column('evictedShards')
     this.#ghostsExpiredColumn = parts.totals.column('ghostsExpired')
@@ -148,7 +153,25 @@ export class Residency {
 
   /** The next chunk to evict, or NO_CHUNK. Chunks under an internal lease are anchored on the way. */
   victim(): number {
-    return this.#victimOf(ALL_SALTS)
+    const first = this.#victimOf(ALL_SALTS)
+    if (this.#isClean === undefined || first === NO_CHUNK || this.#isLeafClean(first)) return first
+    let id = first
+    for (let tried = 0; tried < DIRTY_PASSED_MAX; tried += 1) {
+      id = this.policy.next(id)
+      if (id === NO_CHUNK) break
+      if (this.#isLeafClean(id)) return id
+    }
+    return first
+  }
+
+  /** Whether a free chunk has no children, no internal lease, and nobody needs it. */
+  #isLeafClean(id: number): boolean {
+    const words = this.table.words
+    const record = id * CHUNK_WORDS
+    const generation = words[record + GENERATION]!
+    return (
+      words[record + CHILDREN] === 0 && generation < INTERNAL_ONE && this.#isClean!(id, generation & GENERATION_MASK)
+    )
   }
 
   /** The least recent leaf of a salt, or NO_CHUNK: for its quota. */

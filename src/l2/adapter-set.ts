@@ -34,13 +34,18 @@ export interface BatchResult {
 }
 
 /** Why shards were never handed to an adapter. */
-export type SkipReason = 'queue_full' | 'evicted' | 'draining' | 'circuit_open'
+export type SkipReason = 'queue_full' | 'evicted' | 'draining' | 'circuit_open' | 'not_admitted' | 'dirty'
+
+/** Why shards that an adapter holds are not loaded. */
+export type LoadSkipReason = 'slower' | 'queue_full'
 
 const SKIP_FIELDS: Record<SkipReason, AdapterTenantField> = {
   queue_full: 'storeSkippedQueueFull',
   evicted: 'storeSkippedEvicted',
   draining: 'storeSkippedDraining',
   circuit_open: 'storeSkippedCircuitOpen',
+  not_admitted: 'storeSkippedNotAdmitted',
+  dirty: 'storeSkippedDirty',
 }
 
 /**
@@ -173,6 +178,11 @@ export class AdapterSet {
   /** Shards that were promised and found no room in L1. */
   countL1Oom(attached: Attached, tenant: TenantId, shards: number): void {
     attached.countTenant(tenant, 'failureL1Oom', shards)
+  }
+
+  /** Shards that the adapter holds and that are not loaded. */
+  countLoadSkipped(attached: Attached, tenant: TenantId, shards: number, reason: LoadSkipReason): void {
+    attached.countTenant(tenant, reason === 'slower' ? 'loadSkippedSlower' : 'loadSkippedQueueFull', shards)
   }
 
   /** Shards that are not handed to the adapter. */

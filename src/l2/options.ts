@@ -19,6 +19,16 @@ export interface AdapterLimits {
   readonly circuitFailures: number
   /** How long it is left alone before one batch tries it again. */
   readonly circuitOpenMs: number
+  /** Bytes of stores in flight to it, and waiting for it. 0 = as for every adapter. */
+  readonly storeBudgetBytes: number
+  readonly storePendingBytes: number
+  /** L1 bytes reserved by loads in flight from it, and bytes of loads that wait. 0 = as for every adapter. */
+  readonly loadBudgetBytes: number
+  readonly loadPendingBytes: number
+  /** Chunks asked for less often than this are not stored: for disks that wear. 1 = all are. */
+  readonly admitTouches: number
+  /** through: a chunk is stored when it is committed. back: when it is among the oldest of a full L1. */
+  readonly writePolicy: 'through' | 'back'
 }
 
 /** Where bytes go: the part of the options that a backend reads. */
@@ -85,6 +95,12 @@ export const ADAPTER_LIMITS_DEFAULT: AdapterLimits = {
   retryDelayMs: 50,
   circuitFailures: 5,
   circuitOpenMs: 10_000,
+  storeBudgetBytes: 0,
+  storePendingBytes: 0,
+  loadBudgetBytes: 0,
+  loadPendingBytes: 0,
+  admitTouches: 1,
+  writePolicy: 'through',
 }
 
 export const MEMORY_DEFAULT: MemoryAdapterOptions = { type: 'memory', capacityBytes: 0, keepBytes: true }

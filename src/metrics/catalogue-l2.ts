@@ -154,6 +154,8 @@ export const L2_METRICS = [
       evicted: 'storeSkippedEvicted',
       draining: 'storeSkippedDraining',
       circuit_open: 'storeSkippedCircuitOpen',
+      not_admitted: 'storeSkippedNotAdmitted',
+      dirty: 'storeSkippedDirty',
     }),
   }),
   gauge('l2_tenant_usage_bytes', {
@@ -224,5 +226,11 @@ export const PREFETCH_METRICS = [
       error: 'failureError',
       cancelled: 'failureCancelled',
     }),
+  }),
+  counter('l2_load_skipped_chunks_total', {
+    help: 'Chunks found in L2 that were not loaded: computing them is faster, or too many loads wait.',
+    labels: [...ADAPTER_TENANT, 'reason'],
+    extension: true,
+    from: split('l2Tenants', 'reason', { slower: 'loadSkippedSlower', queue_full: 'loadSkippedQueueFull' }),
   }),
 ] as const

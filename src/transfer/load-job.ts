@@ -2,13 +2,14 @@ import type { CounterTable } from '../core/counters.ts'
 import type { HashChain } from '../core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
 import type { ENGINE_FIELDS } from '../events/counters.ts'
+import { ChunkRefs } from '../l1/chunk-refs.ts'
 import type { SpaceSpec } from '../l1/key-spaces.ts'
 import type { L1Cache } from '../l1/l1-cache.ts'
 import { SlotList } from '../l1/slot-list.ts'
 import { OUTCOME_OK } from '../l2/adapter.ts'
 import type { AdapterSet, Attached } from '../l2/adapter-set.ts'
-import type { InflightBudget } from './inflight-budget.ts'
 import { keyBatchOf } from './key-batches.ts'
+import type { LoadGate } from './load-gate.ts'
 import type { TransferOptions } from './options.ts'
 
 /** One caller's interest in the chunks [from, to) of a chain. The chain stays as it is until `onDone`. */
@@ -33,7 +34,9 @@ export interface PrefetcherParts {
   readonly options: TransferOptions
   readonly l1: L1Cache
   readonly adapters: AdapterSet
-  readonly budget: InflightBudget
+  readonly gate: LoadGate
+  /** Told what an adapter brought: it has these. */
+  readonly onLoaded: (adapter: Attached, committed: ChunkRefs) => void
   readonly totals: CounterTable<(typeof ENGINE_FIELDS)[number]>
   /** Views of the arena bytes of a slot; empty views when no bytes are kept. */
   readonly view: (offset: number, lengthBytes: number) => Uint8Array
@@ -91,14 +94,17 @@ export class LoadJob {
 
   /** Never rejects for an operating error: whatever happens, the caller looks at L1 again. */
   async run(): Promise<void> {
-    const holders = await this.#ask()
-    if (holders.length === 0 || this.isCancelled) return
-    const bytes = holders.length * this.#spec.ranks * this.#spec.shardBytes
-    if (!(await this.#parts.budget.acquire(bytes, this.#abort.signal))) return
+    const { gate } = this.#parts
+    const held = await this.#ask()
+    if (this.isCancelled) return
+    const holders = gate.worthwhile(held, this.#spec)
+    if (holders.length === 0) return
+    const leave = await gate.enter(holders, this.#spec, this.#abort.signal)
+    if (leave === undefined) return
     try {
       await this.#load(holders)
     } finally {
-      this.#parts.budget.release(bytes)
+      leave()
     }
   }
 
@@ -140,7 +146,7 @@ export class LoadJob {
     for (const [adapter, count] of shards) this.#parts.adapters.countHits(adapter, this.#spec.tenant, count)
   }
 
-  async #load(holders: Attached[]): Promise<void> {
+  async #load(holders: readonly Attached[]): Promise<void> {
     const parts: Part[] = []
     for (let rank = 0; rank < this.#spec.ranks; rank += 1) this.#reserve(rank, holders, parts)
     const results = await Promise.all(parts.map((part) => this.#loadPart(part)))
@@ -148,7 +154,7 @@ export class LoadJob {
   }
 
   /** Reserves slots group by group; where room ends, the rest of this rank counts as `l1_oom`. */
-  #reserve(rank: number, holders: Attached[], into: Part[]): void {
+  #reserve(rank: number, holders: readonly Attached[], into: Part[]): void {
     const { l1, adapters, options } = this.#parts
     const { space, chain, from, owner } = this.#request
     for (const [start, end] of neighbours(holders, options.batchShards)) {
@@ -175,7 +181,7 @@ export class LoadJob {
     }
   }
 
-  #countOomAfter(rank: number, end: number, holders: Attached[]): void {
+  #countOomAfter(rank: number, end: number, holders: readonly Attached[]): void {
     const { from } = this.#request
     for (let at = end; at < holders.length; at += 1) {
       const absent = this.#absentShards(rank, from + at, from + at + 1)
@@ -195,6 +201,7 @@ export class LoadJob {
     const targets = indices.map((_, grant) => this.#parts.view(grants.offset[grant]!, grants.length[grant]!))
     const { tenant } = this.#spec
     const result = await this.#parts.adapters.submitLoad(adapter, tenant, batch, targets, this.#abort.signal)
+    if (result.bytes > 0) this.#parts.gate.note(adapter, result.bytes, result.busySeconds)
     return { part, outcomes: result.outcomes, quiesced: result.quiesced }
   }
 
@@ -202,14 +209,16 @@ export class LoadJob {
    * Commits what arrived. An adapter that was given up may still write: its slots are quarantined until it is done.
    * A lease that expired meanwhile was quarantined by the sweep, and is fenced here.
    */
-  #settle({ part: { lease }, outcomes, quiesced }: PartResult): void {
-    const { l1, onError } = this.#parts
+  #settle({ part: { adapter, lease }, outcomes, quiesced }: PartResult): void {
+    const { l1, onError, onLoaded } = this.#parts
     if (quiesced !== undefined) {
       l1.quarantine(lease)
       quiesced.then(() => l1.fence(lease)).catch(onError)
       return
     }
-    const isKnown = outcomes.includes(OUTCOME_OK) ? l1.commit(lease, outcomes) >= 0 : l1.abort(lease)
+    const committed = new ChunkRefs()
+    const isKnown = outcomes.includes(OUTCOME_OK) ? l1.commit(lease, outcomes, committed) >= 0 : l1.abort(lease)
+    if (committed.count > 0) onLoaded(adapter, committed)
     if (!isKnown) l1.fence(lease)
   }
 }

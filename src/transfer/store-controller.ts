@@ -1,17 +1,18 @@
 import { assert } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
-import { HASH_WORDS } from '../core/hash-chain.ts'
+import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
 import { SupervisedLoop } from '../core/supervised-loop.ts'
 import { ChunkRefs } from '../l1/chunk-refs.ts'
 import type { L1Cache } from '../l1/l1-cache.ts'
 import { SlotList } from '../l1/slot-list.ts'
-import type { KeyBatch } from '../l2/adapter.ts'
-import type { AdapterSet, Attached } from '../l2/adapter-set.ts'
-import { InflightBudget } from './inflight-budget.ts'
+import { type KeyBatch, OUTCOME_OK } from '../l2/adapter.ts'
+import type { AdapterSet, Attached, BatchResult } from '../l2/adapter-set.ts'
 import { keySpaceOf } from './key-batches.ts'
 import type { TransferOptions } from './options.ts'
-import { StoreQueue } from './store-queue.ts'
+import { StoreLane } from './store-lane.ts'
+import { TouchSketch } from './touch-sketch.ts'
+import { WriteBack } from './write-back.ts'
 
 export interface StoreControllerParts {
   readonly options: TransferOptions
@@ -24,34 +25,41 @@ export interface StoreControllerParts {
   readonly onBeat: (nowMs: number) => void
 }
 
-/** What waits for, and is on its way to, one adapter. */
-interface Lane {
-  inflightBatches: number
-  readonly adapter: Attached
-  readonly queue: StoreQueue
-  readonly budget: InflightBudget
-}
-
 /**
  * Sends committed shards down to every active adapter, each in its own lane: a slow adapter delays only itself.
  *
  *   commit -> enqueue (no lease, bounded) -> loop: lease what is still resident -> batch -> adapter -> release
+ *
+ * What is queued when depends on the adapter: every chunk at its commit; or only once it was asked for often enough,
+ * which a lookup may bring about later; or, with write-back, when it is among the oldest (`WriteBack`).
  *
  * A batch never mixes spaces or ranks. The lease of a batch lasts until the adapter reads the slots no more, even
  * when the adapter was given up at its deadline.
  */
 export class StoreController {
   readonly #parts: StoreControllerParts
-  readonly #lanes = new Map<Attached, Lane>()
+  readonly writeBack: WriteBack
+  readonly #lanes = new Map<Attached, StoreLane>()
+  #writeBackLanes: readonly StoreLane[] = []
   readonly #loop: SupervisedLoop
   readonly #refs = new ChunkRefs()
   readonly #slots = new SlotList()
+  readonly #found = new ChunkRefs()
+  readonly #hash = new Uint32Array(HASH_WORDS)
+  #touches: TouchSketch | undefined
   #inflightBatches = 0
   #idleWaiters: (() => void)[] = []
 
   constructor(parts: StoreControllerParts) {
     this.#parts = parts
-    const { clock, onBeat, onError, options } = parts
+    const { clock, onBeat, onError, options, l1, adapters } = parts
+    this.writeBack = new WriteBack({
+      l1,
+      adapters,
+      ratio: options.writeBackRatio,
+      lanes: () => this.#writeBackLanes,
+      isAdmitted: (lane, id) => this.#isAdmitted(lane, id),
+    })
     const cycle = () => this.pump()
     this.#loop = new SupervisedLoop({
       name: 'store',
@@ -82,18 +90,47 @@ export class StoreController {
     return this.#inflightBatches
   }
 
-  /** Queues the committed shards of one rank for every active adapter. Full queues skip and count. */
+  /** Queues the committed shards of one rank for every active adapter that wants them now. Full queues skip and count. */
   enqueue(space: SpaceId, rank: number, committed: ChunkRefs): void {
     const { adapters, l1 } = this.#parts
+    const { tenant } = l1.spaces.spec(space)
     for (const adapter of adapters.storable()) {
-      const { queue } = this.#lane(adapter)
+      const lane = this.#lane(adapter)
+      if (lane.isWriteBack) continue
       let skipped = 0
+      let refused = 0
       for (let at = 0; at < committed.count; at += 1) {
-        if (!queue.push(committed.id[at]!, committed.generation[at]!, space, rank)) skipped += 1
+        if (!this.#isAdmitted(lane, committed.id[at]!)) refused += 1
+        else if (!lane.push(committed.id[at]!, committed.generation[at]!, space, rank)) skipped += 1
       }
-      if (skipped > 0) adapters.countStoreSkipped(adapter, l1.spaces.spec(space).tenant, skipped, 'queue_full')
+      if (skipped > 0) adapters.countStoreSkipped(adapter, tenant, skipped, 'queue_full')
+      if (refused > 0) adapters.countStoreSkipped(adapter, tenant, refused, 'not_admitted')
     }
     this.#loop.wake()
+  }
+
+  /** Tells that every chunk of a chain was asked for, resident or not: some may now be wanted by an adapter. */
+  noteAsked(space: SpaceId, chain: HashChain): void {
+    const touches = this.#sketch()
+    if (touches === undefined) return
+    for (let index = 0; index < chain.count; index += 1) {
+      const count = touches.touch(space, chain.words, index * HASH_WORDS)
+      for (const lane of this.#lanes.values()) {
+        const isWanted = !lane.isWriteBack && lane.admitTouches > 1 && count >= lane.admitTouches
+        if (isWanted && lane.adapter.isStorable) this.#admit(lane, space, chain, index)
+      }
+    }
+    this.#loop.wake()
+  }
+
+  /** Tells that chunks came from an adapter: it has them. */
+  noteLoaded(adapter: Attached, committed: ChunkRefs): void {
+    const { marks } = this.#lane(adapter)
+    if (marks === undefined) return
+    for (let at = 0; at < committed.count; at += 1) {
+      marks.noteHanded(committed.id[at]!, committed.generation[at]!, 1)
+      marks.noteStored(committed.id[at]!, committed.generation[at]!)
+    }
   }
 
   /** Resolves when nothing waits and nothing is in flight. */
@@ -104,29 +141,70 @@ export class StoreController {
 
   /** Starts every batch that the budgets allow. */
   pump(): void {
+    this.writeBack.clean()
     for (const lane of this.#lanes.values()) {
       while (lane.queue.count > 0 && this.#startBatch(lane)) {
         // as long as the lane has work and budget
       }
-      if (!lane.adapter.isStorable && lane.queue.count > 0) this.#discard(lane, lane.queue.count)
-      if (lane.adapter.isGone && lane.queue.count === 0) this.#lanes.delete(lane.adapter)
+      if (!lane.adapter.isStorable && lane.queue.count > 0) lane.discard('draining')
+      if (lane.adapter.isGone && lane.queue.count === 0) this.#forget(lane)
     }
     this.#tellIdle()
   }
 
-  #lane(adapter: Attached): Lane {
+  #lane(adapter: Attached): StoreLane {
     let lane = this.#lanes.get(adapter)
     if (lane === undefined) {
-      const { storeBudgetBytes, storeQueueShards } = this.#parts.options
-      const budget = new InflightBudget(storeBudgetBytes)
-      lane = { adapter, queue: new StoreQueue(storeQueueShards), budget, inflightBatches: 0 }
+      lane = new StoreLane(adapter, this.#parts)
       this.#lanes.set(adapter, lane)
+      this.#listWriteBack()
     }
     return lane
   }
 
+  #forget(lane: StoreLane): void {
+    this.#lanes.delete(lane.adapter)
+    this.#listWriteBack()
+  }
+
+  #listWriteBack(): void {
+    this.#writeBackLanes = [...this.#lanes.values()].filter(({ isWriteBack }) => isWriteBack)
+  }
+
+  /** Touches are counted while some adapter asks for more than one. */
+  #sketch(): TouchSketch | undefined {
+    if (this.#touches !== undefined) return this.#touches
+    const { adapters, l1 } = this.#parts
+    if (!adapters.all().some(({ limits }) => limits.admitTouches > 1)) return undefined
+    for (const adapter of adapters.storable()) this.#lane(adapter)
+    this.#touches = new TouchSketch(l1.options.indexCapacityChunks)
+    return this.#touches
+  }
+
+  /** Whether a resident chunk was asked for often enough. A store that nobody asked for is one touch. */
+  #isAdmitted(lane: StoreLane, id: number): boolean {
+    if (lane.admitTouches === 1) return true
+    const { l1 } = this.#parts
+    l1.queries.copyHash(id, this.#hash, 0)
+    return (this.#sketch()?.count(l1.order.spaceOf(id), this.#hash, 0) ?? 0) >= lane.admitTouches
+  }
+
+  /** Queues every shard of a resident chunk that the adapter was not given yet. */
+  #admit(lane: StoreLane, space: SpaceId, chain: HashChain, index: number): void {
+    const { l1, adapters } = this.#parts
+    this.#found.clear()
+    if (!l1.order.complete(space, chain, index, this.#found)) return
+    const { ranks, tenant } = l1.spaces.spec(space)
+    const id = this.#found.id[0]!
+    const generation = this.#found.generation[0]!
+    if (lane.marks!.handed(id, generation) >= ranks) return
+    for (let rank = 0; rank < ranks; rank += 1) {
+      if (!lane.push(id, generation, space, rank)) adapters.countStoreSkipped(lane.adapter, tenant, 1, 'queue_full')
+    }
+  }
+
   /** False when the lane must wait. */
-  #startBatch(lane: Lane): boolean {
+  #startBatch(lane: StoreLane): boolean {
     const { adapter, queue, budget } = lane
     const { l1, options } = this.#parts
     if (!adapter.isStorable || lane.inflightBatches === options.storeBatches) return false
@@ -147,13 +225,13 @@ export class StoreController {
     const lease = l1.leaseRefs(this.#refs, 0, count, rank, Number.POSITIVE_INFINITY, present)
     const held = present.reduce((sum, flag) => sum + flag, 0)
     if (held > 0 && lease === NO_LEASE) return false // the lease table is full: try again later
-    queue.drop(count)
+    lane.drop(count)
     if (held < count) this.#parts.adapters.countStoreSkipped(adapter, spec.tenant, count - held, 'evicted')
     if (lease !== NO_LEASE) this.#send(lane, space, rank, lease, present, held)
     return true
   }
 
-  #send(lane: Lane, space: SpaceId, rank: number, lease: LeaseId, present: Uint8Array, held: number): void {
+  #send(lane: StoreLane, space: SpaceId, rank: number, lease: LeaseId, present: Uint8Array, held: number): void {
     const { l1, adapters, view, onError } = this.#parts
     const spec = l1.spaces.spec(space)
     const bytes = held * spec.shardBytes
@@ -166,6 +244,7 @@ export class StoreController {
     assert(isTaken, 'a batch over its budget')
     lane.inflightBatches += 1
     this.#inflightBatches += 1
+    const refs = lane.marks === undefined ? undefined : this.#heldRefs(present)
     const settle = () => {
       l1.release(lease)
       lane.budget.release(bytes)
@@ -176,7 +255,10 @@ export class StoreController {
     }
     adapters
       .submitStore(lane.adapter, spec.tenant, batch, sources)
-      .then((result) => result.quiesced)
+      .then((result) => {
+        if (refs !== undefined) noteOutcomes(lane, refs, result)
+        return result.quiesced
+      })
       .catch((error: unknown) => onError('store', error))
       .finally(settle)
   }
@@ -201,11 +283,12 @@ export class StoreController {
     }
   }
 
-  #discard(lane: Lane, count: number): void {
-    const space = lane.queue.space[lane.queue.at(0)]! as SpaceId
-    const { tenant } = this.#parts.l1.spaces.spec(space)
-    this.#parts.adapters.countStoreSkipped(lane.adapter, tenant, count, 'draining')
-    lane.queue.drop(count)
+  #heldRefs(present: Uint8Array): ChunkRefs {
+    const refs = new ChunkRefs(present.length)
+    for (let at = 0; at < present.length; at += 1) {
+      if (present[at] === 1) refs.push(this.#refs.id[at]!, this.#refs.generation[at]!)
+    }
+    return refs
   }
 
   #isIdle(): boolean {
@@ -217,5 +300,13 @@ export class StoreController {
     const waiters = this.#idleWaiters
     this.#idleWaiters = []
     for (const resolve of waiters) resolve()
+  }
+}
+
+/** What did not arrive is to be handed over again. */
+function noteOutcomes({ marks }: StoreLane, refs: ChunkRefs, { outcomes }: BatchResult): void {
+  for (let at = 0; at < refs.count; at += 1) {
+    if (outcomes[at] === OUTCOME_OK) marks!.noteStored(refs.id[at]!, refs.generation[at]!)
+    else marks!.forget(refs.id[at]!, refs.generation[at]!)
   }
 }

@@ -74,9 +74,13 @@ export function makeEngine({
       transfer: {
         storeBudgetBytes: 16 * KIB,
         storeBatches: 8,
+        storePendingBytes: capacityBytes,
         storeQueueShards: 64,
         batchShards: 4,
         loadBudgetBytes: loadBudgetBytes ?? 16 * KIB,
+        loadPendingBytes: capacityBytes,
+        skipSlowerTokensPerSecond: 0,
+        writeBackRatio: 0.5,
         prefetchJobs: 8,
         storeIntervalMs: 20,
         ...transfer,

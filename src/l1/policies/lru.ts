@@ -58,6 +58,10 @@ export class LruPolicy implements EvictionPolicy {
     return this.#words[NEWER]!
   }
 
+  next(id: number): number {
+    return this.#words[id * CHUNK_WORDS + NEWER]! // NO_CHUNK is the sentinel
+  }
+
   verify(): void {
     const words = this.#words
     let walked = 0

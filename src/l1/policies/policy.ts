@@ -27,6 +27,11 @@ export interface EvictionPolicy {
   forget(id: number, isEvicted: boolean): void
   /** The chunk to evict next. It stays until `forget` or `hold`. */
   victim(): number
+  /**
+   * The free chunk that comes after `id` in the order of eviction, parents behind their children; NO_CHUNK asks for the
+   * first, and answers that there is no more. Absent where the order is made by asking.
+   */
+  next?(id: number): number
   /** Bytes of arrays beyond the chunk table. */
   readonly bytes: number
   /** Whole-structure check for tests. */

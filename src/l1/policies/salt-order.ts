@@ -78,6 +78,10 @@ export class SaltOrder implements EvictionPolicy {
     return this.#inner.victim()
   }
 
+  next(id: number): number {
+    return this.#inner.next?.(id) ?? NO_CHUNK
+  }
+
   verify(): void {
     this.#inner.verify()
     const seen = new Uint8Array(this.#links.length / 2)
