@@ -95,15 +95,18 @@ export class RecordFormat {
   encode(batch: KeyBatch, index: number, payload: Uint8Array, header: Buffer): void {
     assert(payload.length === this.#space.shardBytes, 'payload of another length than its space')
     this.#template.copy(header)
-    header.writeUInt32LE(crc32(payload), 24)
+    header.writeUInt32LE(payloadSum(payload), 24)
     const at = index * HASH_BYTES
     header.set(batch.hashes.subarray(at, at + HASH_BYTES), 32)
     header.set(batch.parents.subarray(at, at + HASH_BYTES), 64)
     header.writeUInt32LE(crc32(header.subarray(0, HEADER_CHECKSUM_AT)), HEADER_CHECKSUM_AT)
   }
 
-  /** Why the record is not object `index` of the batch, whole and of this space; undefined when it is. */
-  verify(batch: KeyBatch, index: number, header: Buffer, payload: Uint8Array): RecordFault | undefined {
+  /**
+   * Why the record is not object `index` of the batch, whole and of this space; undefined when it is.
+   * @param sum `payloadSum` of the payload, when it is known.
+   */
+  verify(batch: KeyBatch, index: number, header: Buffer, payload: Uint8Array, sum?: number): RecordFault | undefined {
     const broken = headerFault(header)
     if (broken !== undefined) return broken
     const { ranks, rank, model, salt, layout, shardBytes } = this.#space
@@ -123,7 +126,8 @@ export class RecordFormat {
       header.compare(this.#template, textsEnd, layoutEnd, textsEnd, layoutEnd) === 0
     if (!isLayout) return 'layout'
     if (payloadBytesOf(header) !== shardBytes || payload.length !== shardBytes) return 'length'
-    return isSumOf(header, payload) ? undefined : 'payload_checksum'
+    const isSum = header.readUInt32LE(24) === (sum ?? payloadSum(payload)) && header.readUInt32LE(28) === 0
+    return isSum ? undefined : 'payload_checksum'
   }
 }
 
@@ -162,6 +166,7 @@ function payloadBytesOf(header: Buffer): number {
   return Number(header.readBigUInt64LE(16))
 }
 
-function isSumOf(header: Buffer, payload: Uint8Array): boolean {
-  return header.readUInt32LE(24) === crc32(payload) && header.readUInt32LE(28) === 0
+/** The checksum of a payload; of one that comes in pieces, with that of the pieces before. */
+export function payloadSum(piece: Uint8Array, before = 0): number {
+  return crc32(piece, before)
 }

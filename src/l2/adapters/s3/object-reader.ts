@@ -97,7 +97,8 @@ export class ObjectReader {
     const stampMs = index.stampOf(node)
     const sink = new RecordSink(lane.header, target)
     const isThere = await bucket.get(held.nameOf(node), sink, signal)
-    if (isThere && sink.isWhole && format.verify(batch, key, lane.header, target) === undefined) return OUTCOME_OK
+    const isRight = isThere && sink.isWhole && format.verify(batch, key, lane.header, target, sink.sum) === undefined
+    if (isRight) return OUTCOME_OK
     // The object that was read, unless it was stored anew meanwhile.
     const isSame = index.find(space.id, hashes, key) === node && index.isHeld(node) && index.stampOf(node) === stampMs
     if (!isThere) {

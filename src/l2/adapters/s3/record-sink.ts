@@ -1,4 +1,4 @@
-import { HEADER_BYTES } from '../../object-format.ts'
+import { HEADER_BYTES, payloadSum } from '../../object-format.ts'
 
 /** Takes the body of one answer, piece by piece. */
 export interface BodySink {
@@ -8,11 +8,15 @@ export interface BodySink {
   take(piece: Uint8Array): boolean
 }
 
-/** Splits the body of a stored object into its header and its payload, written straight where they belong. */
+/**
+ * Splits the body of a stored object into its header and its payload, written straight where they belong. The payload
+ * is summed piece by piece, while the processor's cache has it.
+ */
 export class RecordSink implements BodySink {
   readonly #header: Uint8Array
   readonly #target: Uint8Array
   #length = 0
+  #sum = 0
 
   /** @param header HEADER_BYTES of memory. @param target memory of the payload. */
   constructor(header: Uint8Array, target: Uint8Array) {
@@ -25,8 +29,14 @@ export class RecordSink implements BodySink {
     return this.#length === HEADER_BYTES + this.#target.length
   }
 
+  /** The checksum of what is in the target. */
+  get sum(): number {
+    return this.#sum
+  }
+
   start(): void {
     this.#length = 0
+    this.#sum = 0
   }
 
   take(piece: Uint8Array): boolean {
@@ -35,7 +45,10 @@ export class RecordSink implements BodySink {
     if (this.#length > HEADER_BYTES + this.#target.length) return false
     const ofHeader = Math.max(0, Math.min(piece.length, HEADER_BYTES - at))
     if (ofHeader > 0) this.#header.set(piece.subarray(0, ofHeader), at)
-    if (piece.length > ofHeader) this.#target.set(piece.subarray(ofHeader), at + ofHeader - HEADER_BYTES)
+    if (piece.length === ofHeader) return true
+    const from = at + ofHeader - HEADER_BYTES
+    this.#target.set(piece.subarray(ofHeader), from)
+    this.#sum = payloadSum(this.#target.subarray(from, from + piece.length - ofHeader), this.#sum)
     return true
   }
 }
