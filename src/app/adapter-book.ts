@@ -30,6 +30,8 @@ export class AdapterFileBook implements AdapterBook {
   readonly #parts: AdapterBookParts
   /** Of attached adapters, by name. */
   readonly #options = new Map<string, AdapterOptions>()
+  /** Names of attached adapters that are not those of the configuration. */
+  readonly #added = new Set<string>()
   /** As they were written, by name; also those that this version cannot read. */
   readonly #entries = new Map<string, Entry>()
   #writing: Promise<void> = Promise.resolve()
@@ -71,23 +73,29 @@ export class AdapterFileBook implements AdapterBook {
   }
 
   async keep(options: AdapterOptions, given: Entry): Promise<void> {
-    await this.#change(() => this.#entries.set(options.name, given))
-    this.#options.set(options.name, options)
+    // At the next start the configuration wins: what it names is not kept beside it.
+    if (!this.isConfigured(options.name)) await this.#change(() => this.#entries.set(options.name, given))
+    this.adopt(options)
   }
 
-  /** Shows an adapter of an earlier engine as attached. */
+  /** Shows an adapter that is not of the configuration as attached. */
   adopt(options: AdapterOptions): void {
     this.#options.set(options.name, options)
+    this.#added.add(options.name)
   }
 
   async forget(name: string): Promise<void> {
-    if (this.originOf(name) === 'runtime') await this.#change(() => this.#entries.delete(name))
+    if (this.#entries.has(name) && this.#added.has(name)) await this.#change(() => this.#entries.delete(name))
     this.#options.delete(name)
+    this.#added.delete(name)
   }
 
-  /** A configured adapter that was removed and added again, with other options perhaps, is still the configuration's. */
   originOf(name: string): 'config' | 'runtime' {
-    return this.#parts.config.l2.adapters.some((one) => one.name === name) ? 'config' : 'runtime'
+    return this.#added.has(name) ? 'runtime' : 'config'
+  }
+
+  isConfigured(name: string): boolean {
+    return this.#parts.config.l2.adapters.some((one) => one.name === name)
   }
 
   shownOptions(name: string): Entry {

@@ -67,7 +67,7 @@ async function attachKept(
   entry: Readonly<Record<string, unknown>>,
 ): Promise<void> {
   const name = String(entry.name)
-  if (book.originOf(name) === 'config') {
+  if (book.isConfigured(name)) {
     logger.warn({ adapter: name }, 'the configuration has an adapter of this name: the one that was added is left out')
     return
   }

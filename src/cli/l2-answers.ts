@@ -5,6 +5,7 @@ export interface AdapterAnswer {
   readonly type: string
   readonly state: string
   readonly origin: string
+  readonly is_kept: boolean
   readonly usage_bytes: number
   readonly capacity_bytes: number
   readonly objects: number

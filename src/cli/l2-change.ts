@@ -33,7 +33,8 @@ async function add(call: CommandCall): Promise<ExitCode> {
   const added = (await askEngine(call, '/v1/l2/adapters', given, 'POST', CHANGE_TIMEOUT_MS)) as AdapterAnswer
   answer(call, added, () => {
     const holds = added.objects === 0 ? '' : ` It holds ${added.objects} objects, ${shortBytes(added.usage_bytes)}.`
-    return `${added.name} is active, and is kept for the next start.${holds}`
+    const kept = added.is_kept ? 'is kept for the next start' : 'not kept: the configuration has one of this name'
+    return `${added.name} is active, and ${kept}.${holds}`
   })
   return 0
 }

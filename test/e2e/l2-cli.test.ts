@@ -144,7 +144,7 @@ it('objects are listed and counted by model and salt', async () => {
 it('secrets of an adapter are in no answer, log line or activity', async () => {
   const secret = 'swordfish-123456'
   const file = join(home.folder, 'adapter.yaml')
-  writeFileSync(file, `name: cache\ntype: redis\nurl: redis://user:${secret}@127.0.0.1:1\n`)
+  writeFileSync(file, `name: cache\ntype: redis\nurl: redis://user:${secret}@127.0.0.1:1\ncapacity: 1GiB\n`)
   const added = await l2('add', '--file', file)
   const listed = await l2('list', '--json')
   const { activities } = await client.must('GET', '/v1/activities')

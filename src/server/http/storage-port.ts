@@ -46,6 +46,8 @@ export interface AdapterInfo extends AdapterHealth {
   readonly type: string
   /** `config`: it comes back at the next start. `runtime`: it was added while an engine ran, and is kept until removed. */
   readonly origin: 'config' | 'runtime'
+  /** The next start attaches it. Not so when it was added under the name of one of the configuration. */
+  readonly isKept: boolean
   /** Without secrets. */
   readonly options: Readonly<Record<string, unknown>>
   readonly usageBytes: number

@@ -23,11 +23,13 @@ export interface AdapterBook {
   read(given: Readonly<Record<string, unknown>>): AdapterOptions
   /** An adapter, not yet open. */
   make(options: AdapterOptions): L2Adapter
-  /** Keeps an attached adapter for the next start. @throws CacheError DATA_DIR_UNWRITABLE */
+  /** Keeps an attached adapter for the next start, unless the configuration has one of its name. @throws CacheError DATA_DIR_UNWRITABLE */
   keep(options: AdapterOptions, given: Readonly<Record<string, unknown>>): Promise<void>
   /** An adapter that was added while an engine ran does not come back. @throws CacheError DATA_DIR_UNWRITABLE */
   forget(name: string): Promise<void>
   originOf(name: string): 'config' | 'runtime'
+  /** The configuration has an adapter of this name: the next start attaches that one. */
+  isConfigured(name: string): boolean
   /** Without secrets. */
   shownOptions(name: string): Readonly<Record<string, unknown>>
 }
@@ -97,7 +99,7 @@ export class StorageService implements StoragePort {
   async removeAdapter(name: string, isForced: boolean): Promise<RemovedAdapter> {
     const { adapters, jobs, book } = this.#parts
     const attached = adapters.roster.checkRemovable(name, isForced)
-    const returnsAtStart = book.originOf(name) === 'config'
+    const returnsAtStart = book.isConfigured(name)
     await book.forget(name)
     jobs.cancelOn(attached)
     if (adapters.find(name) !== attached) throw notFound(name) // somebody else was faster
@@ -166,6 +168,7 @@ export class StorageService implements StoragePort {
     return {
       ...report,
       origin: book.originOf(name),
+      isKept: book.originOf(name) === 'config' || !book.isConfigured(name),
       options: book.shownOptions(name),
       evacuation: jobs.evacuationOf(attached) ?? null,
     }

@@ -22,6 +22,9 @@ const Adapter = Type.Object({
   origin: Type.String({
     description: 'config: comes back at the next start. runtime: added while the engine ran, kept until it is removed.',
   }),
+  is_kept: Type.Boolean({
+    description: 'The next start attaches it. Not so under the name of another one in the configuration, which wins.',
+  }),
   options: Type.Object({}, { additionalProperties: true, description: 'Without secrets.' }),
   usage_bytes: Count,
   capacity_bytes: Type.Integer({ minimum: 0, format: 'int64', description: '0 = no limit.' }),
@@ -271,6 +274,7 @@ function adapterOf(info: AdapterInfo) {
     type: info.type,
     state: info.state,
     origin: info.origin,
+    is_kept: info.isKept,
     options: info.options,
     usage_bytes: info.usageBytes,
     capacity_bytes: info.capacityBytes,
