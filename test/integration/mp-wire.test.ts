@@ -93,7 +93,7 @@ it('frees what a lookup holds chunk by chunk, and all of it at the end of the se
 })
 
 it('keeps the slots of a retrieval under way, whatever the session does', async () => {
-  const { scheduler, worker } = await served({ l1: { capacityBytes: 8 * KIB } })
+  const { scheduler, worker } = await served({ l1: { capacityBytes: 16 * KIB } })
   const key = keyOf(promptOf(1, 4))
   await storePrompt(mp, worker, key, WORKER, 1)
   await found(scheduler, key)
