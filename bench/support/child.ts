@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** A program of this folder in a process of its own. */
+/** A program of this folder in a process of its own. Its standard input ends when this process does: it ends then too. */
 export class Child {
   readonly #process: ChildProcess
   readonly #end: Promise<unknown>
@@ -11,7 +11,7 @@ export class Child {
 
   constructor(file: string, argv: readonly string[] = []) {
     this.#process = spawn(process.execPath, [join(import.meta.dirname, file), ...argv], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['pipe', 'pipe', 'inherit'],
     })
     this.#end = once(this.#process, 'close')
     this.#process.stdout!.setEncoding('utf8').on('data', (text: string) => {

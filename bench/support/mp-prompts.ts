@@ -10,15 +10,15 @@ export type TokenForm = 'token_ids' | 'token_bytes'
 const VOCABULARY = 151_936
 const REQUEST_ID = 'r0000000'
 
-/** A worker of a model with small shards: 4 KiB, so that many prompts fit and few bytes are moved. */
-export function contextOf(instanceId: bigint): WireContext {
+/** A worker of a model with small shards, by default of 4 KiB, so that many prompts fit. @param hidden x 1 KiB a shard. */
+export function contextOf(instanceId: bigint, model = MODEL, hidden = 4): WireContext {
   return {
     instanceId,
-    model: MODEL,
+    model,
     worldSize: 1,
     blockTokens: 16,
     layers: 1,
-    hidden: 4,
+    hidden,
     dtype: 'float16',
     isMla: false,
     slots: null,
@@ -43,9 +43,9 @@ export class KeyFrame {
   readonly #requestAt: number
   readonly #tokenAt: number
 
-  constructor(tokens: Uint32Array, form: TokenForm, workerId: number | null) {
+  constructor(tokens: Uint32Array, form: TokenForm, workerId: number | null, model = MODEL) {
     const key: WireKey = {
-      model: MODEL,
+      model,
       salt: '',
       worldSize: 1,
       workerId,
