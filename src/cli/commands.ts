@@ -3,6 +3,7 @@ import { DATA_DIR_OPTION } from './data-dir-option.ts'
 import { MP_ADDRESS_OPTION } from './engine-addresses.ts'
 import { HTTP_OPTIONS } from './engine-http.ts'
 import { L2_COMMANDS } from './l2-commands.ts'
+import { PROMETHEUS_OPTION } from './prometheus-option.ts'
 import { replayOptions } from './replay-options.ts'
 import { serveOptions } from './serve-options.ts'
 
@@ -74,6 +75,52 @@ export const COMMANDS: readonly CommandSpec[] = [
     moreOptions: serveOptions,
     examples: [['kvtier check-config --config kvtier.yaml', 'Before a restart']],
     load: () => import('./check-config.ts'),
+  },
+  {
+    name: 'top',
+    summary: 'Watch one engine, or a fleet through its Prometheus server.',
+    description:
+      'Without --prometheus it asks the engine itself (GET /status) and shows rates between two readings. ' +
+      'On a terminal it redraws itself until Ctrl-C; elsewhere, or with --once, it prints one view and ends.',
+    positionals: [],
+    options: [
+      ...HTTP_OPTIONS,
+      PROMETHEUS_OPTION,
+      { name: 'interval', value: 'SECONDS', help: 'Time between two views.', default: '2' },
+      { name: 'once', help: 'Print one view and end.' },
+    ],
+    examples: [
+      ['kvtier top', 'The engine of ./kvtier-data'],
+      ['kvtier top --prometheus http://prometheus:9090', 'Every engine that the server knows'],
+    ],
+    load: () => import('./top.ts'),
+  },
+  {
+    name: 'query',
+    summary: 'Ask a Prometheus server about a fleet: hit rate and health, or any expression.',
+    positionals: [{ name: 'EXPRESSION', help: 'PromQL, asked once, now.', isOptional: true }],
+    options: [
+      PROMETHEUS_OPTION,
+      {
+        name: 'by',
+        value: 'GROUP',
+        help: 'Rows of the fleet report.',
+        choices: ['model', 'tenant', 'engine'],
+        default: 'model',
+      },
+      { name: 'names', help: 'List the cache metrics that the server has.' },
+      { name: 'series', value: 'SELECTOR', help: 'List the series of a selector with their labels.' },
+      { name: 'token-file', value: 'FILE', help: 'File that holds a bearer token.' },
+    ],
+    examples: [
+      ['kvtier query --prometheus http://prometheus:9090', 'Hit rate and health by model'],
+      ['kvtier query --prometheus http://prometheus:9090 --by engine', 'The same by engine'],
+      [
+        "kvtier query 'sum(rate(cache_mp_l1_evicted_chunks_total[5m]))' --prometheus http://prometheus:9090",
+        'One expression',
+      ],
+    ],
+    load: () => import('./query.ts'),
   },
   {
     name: 'manifests',

@@ -15,6 +15,7 @@ export async function poll<T>(
   isEnded: (answer: T) => boolean,
   ask: () => Promise<T>,
   show: (answer: T) => void,
+  everyMs = POLL_MS,
 ): Promise<T> {
   const clock = new SystemClock()
   const keepAlive = new MessageChannel() // timers of the clock do not keep the process
@@ -31,7 +32,7 @@ export async function poll<T>(
       show(last)
       await new Promise<void>((resolve) => {
         wake = resolve
-        clock.schedule(POLL_MS, resolve)
+        clock.schedule(everyMs, resolve)
       })
       last = await ask()
     }

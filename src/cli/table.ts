@@ -11,9 +11,10 @@ export interface Column {
 
 /**
  * A plain-text table of at most 100 columns. The columns marked `wraps` give way first; when that is not
- * enough, text is cut and ends in an ellipsis.
+ * enough, text is cut and ends in an ellipsis. Cells may hold what clients sent: control characters become `?`.
  */
-export function textTable(columns: readonly Column[], rows: readonly (readonly string[])[], indent = 0): string {
+export function textTable(columns: readonly Column[], cells: readonly (readonly string[])[], indent = 0): string {
+  const rows = cells.map((row) => row.map(printableCell))
   const widths = fittedWidths(columns, rows, WIDTH_COLUMNS - indent)
   const margin = ' '.repeat(indent)
   const lines: string[] = []
@@ -25,6 +26,11 @@ export function textTable(columns: readonly Column[], rows: readonly (readonly s
   }
   for (const row of rows) lines.push(...rowLines(columns, row, widths, margin))
   return lines.join('\n')
+}
+
+function printableCell(cell: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is replaced
+  return cell.replace(/[\u0000-\u001f\u007f-\u009f]/g, '?')
 }
 
 /** Breaks text at spaces into lines of at most `width` characters; a longer word stands alone, uncut. */

@@ -70,6 +70,10 @@ export class Prometheus {
     })
   }
 
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`
+  }
+
   /** Resolves once the target was scraped twice. */
   async scrapedTwice(): Promise<void> {
     await until('two scrapes', async () => {

@@ -28,3 +28,8 @@ it('wraps at spaces and leaves a long word whole', () => {
   expect(wrapText('one two three', 7)).toEqual(['one two', 'three'])
   expect(wrapText('extraordinary', 5)).toEqual(['extraordinary'])
 })
+
+it('lets no control character of a cell reach the terminal', () => {
+  const text = textTable([{ title: 'salt' }], [['a\u001b[31mb\u009b\n']])
+  expect(text).toContain('a?[31mb??')
+})
