@@ -10,3 +10,9 @@ export type Disk = Pick<
 export function errorCode(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? (error instanceof Error ? error.name : 'unknown')
 }
+
+/** No room on the disk, or none for this user. */
+export function isFull(error: unknown): boolean {
+  const code = errorCode(error)
+  return code === 'ENOSPC' || code === 'EDQUOT'
+}

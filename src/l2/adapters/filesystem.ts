@@ -22,7 +22,8 @@ import { tenantsOf } from '../object-room.ts'
 import type { FilesystemAdapterOptions } from '../options.ts'
 import { SpaceTable } from '../space-table.ts'
 import { DirectoryIndex } from './directory-index.ts'
-import { type Disk, errorCode } from './disk.ts'
+import { type DirectoryLock, takeDirectory, unwritable } from './directory-lock.ts'
+import { type Disk, isFull } from './disk.ts'
 import { type Lane, Lanes } from './lanes.ts'
 import { Manifest } from './manifest.ts'
 import { fileBytes, ObjectFiles } from './object-files.ts'
@@ -32,7 +33,7 @@ import { ObjectRemover } from './object-remover.ts'
 export interface FilesystemParts {
   readonly clock: Clock
   /** Takes a file for this adapter alone until the process ends; null when it is taken. */
-  readonly lock: (path: string) => { release(): void } | null
+  readonly lock: (path: string) => DirectoryLock | null
   /** The machine's files when absent. */
   readonly disk?: Disk
 }
@@ -88,7 +89,7 @@ export class FilesystemAdapter implements L2Adapter {
   /** By pending node. */
   readonly #writing = new Map<number, Write>()
   readonly #running = new Set<Promise<unknown>>()
-  #lock: { release(): void } | undefined
+  #lock: DirectoryLock | undefined
   #isOpen = false
 
   constructor(options: FilesystemAdapterOptions, parts: FilesystemParts) {
@@ -119,7 +120,7 @@ export class FilesystemAdapter implements L2Adapter {
 
   /** @throws CacheError DATA_DIR_LOCKED, DATA_DIR_UNWRITABLE, L2_UNAVAILABLE */
   async open(): Promise<void> {
-    await this.#take()
+    this.#lock = await takeDirectory(this.#files, this.#parts.lock)
     try {
       await this.#files.prepare()
       await this.#directory.recover(this.#parts.clock.wallMs())
@@ -266,22 +267,6 @@ export class FilesystemAdapter implements L2Adapter {
     this.#index.verify()
   }
 
-  async #take(): Promise<void> {
-    const { directory } = this.#options
-    let lock: { release(): void } | null
-    try {
-      await this.#files.make()
-      lock = this.#parts.lock(this.#files.lockPath)
-    } catch (error) {
-      throw unwritable(directory, error)
-    }
-    if (lock === null) {
-      const message = `another engine runs on the L2 directory ${directory}: give each its own`
-      throw new CacheError('DATA_DIR_LOCKED', message, { field: 'path', path: directory })
-    }
-    this.#lock = lock
-  }
-
   #check(signal: AbortSignal): void {
     if (!this.#isOpen) throw new CacheError('L2_UNAVAILABLE', 'the filesystem adapter is not open')
     if (signal.aborted) throw new CacheError('L2_TIMEOUT', 'the batch was given up before it began')
@@ -412,15 +397,4 @@ export class FilesystemAdapter implements L2Adapter {
     this.#index.setStamp(node, nowMs)
     await this.#files.stamp(path, nowMs)
   }
-}
-
-function isFull(error: unknown): boolean {
-  const code = errorCode(error)
-  return code === 'ENOSPC' || code === 'EDQUOT'
-}
-
-function unwritable(directory: string, error: unknown): CacheError {
-  if (error instanceof CacheError) return error
-  const message = `the L2 directory ${directory} cannot be read and written (${errorCode(error)}): choose another`
-  return new CacheError('DATA_DIR_UNWRITABLE', message, { field: 'path', path: directory }, error)
 }

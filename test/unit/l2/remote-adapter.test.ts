@@ -108,5 +108,6 @@ it('rejects what is in flight, and everything after, when the worker dies', asyn
   await gone
   await watched
   await expect(loadChain(remote, 1, 0, 1)).rejects.toMatchObject({ code: 'L2_UNAVAILABLE' })
+  expect(await remote.lost).toMatchObject({ code: 'L2_UNAVAILABLE' })
   await remote.close()
 })

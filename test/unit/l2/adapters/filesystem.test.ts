@@ -14,7 +14,16 @@ import { describe, expect, it } from 'vitest'
 import { OUTCOME_CORRUPT, OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../../../src/l2/adapter.ts'
 import { HEADER_BYTES } from '../../../../src/l2/object-format.ts'
 import { useL2Directory } from '../../../support/l2-directory.ts'
-import { filesBelow, hashOf, loadChain, lookupChain, NEVER, SPACE, storeChain } from '../../../support/l2-objects.ts'
+import {
+  chainBatch,
+  filesBelow,
+  hashOf,
+  loadChain,
+  lookupChain,
+  NEVER,
+  SPACE,
+  storeChain,
+} from '../../../support/l2-objects.ts'
 
 const OBJECT_BYTES = HEADER_BYTES + SPACE.shardBytes
 const OK = OUTCOME_OK
@@ -238,3 +247,22 @@ function flip(path: string, at: number): void {
   bytes[at]! ^= 1
   writeFileSync(path, bytes)
 }
+
+describe('a scrub', () => {
+  it('quarantines a spoiled object, finds the others whole, and touches nothing', async () => {
+    const adapter = await directory.open()
+    await storeChain(adapter, 1, 0, 3)
+    const path = filesBelow(join(directory.path, 'objects')).find(({ path }) => {
+      return path.endsWith(Buffer.from(hashOf(1, 1)).toString('hex'))
+    })!.path
+    const bytes = readFileSync(path)
+    bytes[bytes.length - 1]! ^= 4
+    writeFileSync(path, bytes)
+    const outcomes = new Uint8Array(4)
+    const read = await adapter.scrub(chainBatch(SPACE, 1, 0, 4), outcomes, NEVER)
+    expect([...outcomes]).toEqual([OK, OUTCOME_CORRUPT, OK, OUTCOME_NOT_FOUND])
+    expect([read, adapter.quarantinedFiles, adapter.usage().checksumFailures]).toEqual([2 * SPACE.shardBytes, 1, 1])
+    expect(await lookupChain(adapter, 1, 0, 3)).toEqual([1, 0, 1])
+    directory.expectExactUsage(adapter)
+  })
+})
