@@ -51,6 +51,12 @@ export class LoadGate {
     this.#lane(adapter).estimate.note(bytes, seconds)
   }
 
+  /** A load batch was given up after so many seconds: it would have taken longer. */
+  noteAtLeast(adapter: Attached, bytes: number, seconds: number): void {
+    const { estimate } = this.#lane(adapter)
+    if (seconds > (estimate.secondsOf(bytes) ?? 0)) estimate.note(bytes, seconds)
+  }
+
   /** Seconds that a load of so many bytes would take now, what is before it included; undefined when not known. */
   secondsOf(adapter: Attached, bytes: number): number | undefined {
     const { budget, estimate } = this.#lane(adapter)

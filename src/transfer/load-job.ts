@@ -201,7 +201,9 @@ export class LoadJob {
     const targets = indices.map((_, grant) => this.#parts.view(grants.offset[grant]!, grants.length[grant]!))
     const { tenant } = this.#spec
     const result = await this.#parts.adapters.submitLoad(adapter, tenant, batch, targets, this.#abort.signal)
-    if (result.bytes > 0) this.#parts.gate.note(adapter, result.bytes, result.busySeconds)
+    const { gate } = this.#parts
+    if (result.bytes > 0) gate.note(adapter, result.bytes, result.busySeconds)
+    else if (this.isCancelled) gate.noteAtLeast(adapter, batch.count * this.#spec.shardBytes, result.busySeconds)
     return { part, outcomes: result.outcomes, quiesced: result.quiesced }
   }
 

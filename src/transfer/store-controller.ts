@@ -25,6 +25,9 @@ export interface StoreControllerParts {
   readonly onBeat: (nowMs: number) => void
 }
 
+/** After a failed batch, the oldest chunks are not handed over again for so long. */
+const PAUSE_MS = 1_000
+
 /**
  * Sends committed shards down to every active adapter, each in its own lane: a slow adapter delays only itself.
  *
@@ -141,7 +144,7 @@ export class StoreController {
 
   /** Starts every batch that the budgets allow. */
   pump(): void {
-    this.writeBack.clean()
+    this.writeBack.clean(this.#parts.clock.nowMs())
     for (const lane of this.#lanes.values()) {
       while (lane.queue.count > 0 && this.#startBatch(lane)) {
         // as long as the lane has work and budget
@@ -256,7 +259,7 @@ export class StoreController {
     adapters
       .submitStore(lane.adapter, spec.tenant, batch, sources)
       .then((result) => {
-        if (refs !== undefined) noteOutcomes(lane, refs, result)
+        if (refs !== undefined) this.#noteOutcomes(lane, refs, result)
         return result.quiesced
       })
       .catch((error: unknown) => onError('store', error))
@@ -291,6 +294,16 @@ export class StoreController {
     return refs
   }
 
+  /** What did not arrive is to be handed over again, after a while: an adapter that is full would refuse at once. */
+  #noteOutcomes(lane: StoreLane, refs: ChunkRefs, { outcomes }: BatchResult): void {
+    const { marks } = lane
+    for (let at = 0; at < refs.count; at += 1) {
+      if (outcomes[at] === OUTCOME_OK) marks!.noteStored(refs.id[at]!, refs.generation[at]!)
+      else marks!.forget(refs.id[at]!, refs.generation[at]!)
+    }
+    if (outcomes.some((outcome) => outcome !== OUTCOME_OK)) lane.pausedUntilMs = this.#parts.clock.nowMs() + PAUSE_MS
+  }
+
   #isIdle(): boolean {
     return this.#inflightBatches === 0 && this.queuedShards === 0
   }
@@ -300,13 +313,5 @@ export class StoreController {
     const waiters = this.#idleWaiters
     this.#idleWaiters = []
     for (const resolve of waiters) resolve()
-  }
-}
-
-/** What did not arrive is to be handed over again. */
-function noteOutcomes({ marks }: StoreLane, refs: ChunkRefs, { outcomes }: BatchResult): void {
-  for (let at = 0; at < refs.count; at += 1) {
-    if (outcomes[at] === OUTCOME_OK) marks!.noteStored(refs.id[at]!, refs.generation[at]!)
-    else marks!.forget(refs.id[at]!, refs.generation[at]!)
   }
 }

@@ -22,6 +22,8 @@ export class StoreLane {
   readonly admitTouches: number
   readonly isWriteBack: boolean
   inflightBatches = 0
+  /** Until then nothing is written back: a batch failed. */
+  pausedUntilMs = Number.NEGATIVE_INFINITY
   readonly #parts: StoreLaneParts
   readonly #pendingLimitBytes: number
   #pendingBytes = 0

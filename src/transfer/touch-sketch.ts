@@ -1,12 +1,12 @@
 /** Cells a chunk at least, over which two chunks seldom share both of theirs. */
-const CELLS_A_CHUNK = 4
+const CELLS_A_CHUNK = 8
 const CELLS_MAX = 2 ** 24
 const COUNT_MAX = 255
 
 /**
  * How often chunks were asked for lately, resident or not, in bounded memory: two counting sketches of two rows each, one
  * being filled, the other the past. A count is never too low within the window; it is too high when two chunks share
- * both cells, some 1 in 60 when full.
+ * both cells, some 1 in 50 when full.
  *
  *   touch -> current ---- `window` touches ----> past ---- as many again ----> forgotten
  */

@@ -35,12 +35,12 @@ export class WriteBack {
   }
 
   /** Hands over what the oldest end holds and the adapters lack, as far as their queues go. */
-  clean(): void {
+  clean(nowMs: number): void {
     const { l1, ratio, lanes } = this.#parts
     if (l1.usageBytes < ratio * l1.options.capacityBytes) return
     let isListed = false
     for (const lane of lanes()) {
-      if (!lane.adapter.isLoadable) continue
+      if (!lane.adapter.isLoadable || nowMs < lane.pausedUntilMs) continue
       if (!isListed) {
         this.#oldest.clear()
         l1.order.oldest(WINDOW_CHUNKS, this.#oldest)
