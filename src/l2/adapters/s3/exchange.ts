@@ -11,6 +11,12 @@ export interface WireRequest {
   readonly pieces: readonly Uint8Array[]
 }
 
+/** A pool of connections, and who takes back the memory of what they read. */
+export interface Connections {
+  readonly pool: Dispatcher
+  readonly recycle?: (piece: Uint8Array) => void
+}
+
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -29,12 +35,12 @@ const TEXT_BYTES_MAX = 8 * 1024 * 1024
  * @throws the client's error, or the signal's reason.
  */
 export function exchange(
-  pool: Dispatcher,
+  { pool, recycle }: Connections,
   request: WireRequest,
   sink: BodySink | undefined,
   signal: AbortSignal,
 ): Promise<Answer> {
-  const one = new Exchange(request, sink, signal)
+  const one = new Exchange(request, sink, signal, recycle)
   const { method, path, headers, pieces } = request
   const body = pieces.length === 0 ? null : one.body()
   // undici closes the connection after each HEAD, unless it is told that the server is sane.
@@ -47,6 +53,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #request: WireRequest
   readonly #signal: AbortSignal
   readonly #sink: BodySink | undefined
+  readonly #recycle: Connections['recycle']
   readonly #resolve: (answer: Answer) => void
   readonly #reject: (error: unknown) => void
   readonly #onAbort = () => this.#end(() => this.#reject(this.#signal.reason))
@@ -57,7 +64,8 @@ class Exchange implements Dispatcher.DispatchHandler {
   #texts: Buffer[] = []
   #textBytes = 0
 
-  constructor(request: WireRequest, sink: BodySink | undefined, signal: AbortSignal) {
+  constructor(request: WireRequest, sink: BodySink | undefined, signal: AbortSignal, recycle: Connections['recycle']) {
+    this.#recycle = recycle
     const { promise, resolve, reject } = Promise.withResolvers<Answer>()
     this.ended = promise
     this.#resolve = resolve
@@ -96,6 +104,11 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, piece: Buffer): void {
+    this.#take(piece)
+    this.#recycle?.(piece)
+  }
+
+  #take(piece: Buffer): void {
     if (this.#isOver) return
     if (this.#sink !== undefined && this.#status < 300) {
       if (!this.#sink.take(piece)) this.#finish(true)

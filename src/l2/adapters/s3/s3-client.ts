@@ -4,8 +4,9 @@ import { Pool } from 'undici'
 import type { Clock } from '../../../core/clock.ts'
 import { CacheError } from '../../../core/errors.ts'
 import { CredentialSource } from './credentials.ts'
-import { type Answer, exchange } from './exchange.ts'
+import { type Answer, type Connections, exchange } from './exchange.ts'
 import type { S3AdapterOptions } from './options.ts'
+import { ReadBuffers } from './read-buffers.ts'
 import type { BodySink } from './record-sink.ts'
 import { isAbsence, isBusy, retryAfterMs, serviceCode, serviceError } from './service-error.ts'
 import { encodeKey, encodeQuery, payloadHashOf, RequestSigner, UNSIGNED_PAYLOAD } from './sigv4.ts'
@@ -57,8 +58,8 @@ export class S3Client {
   readonly #credentials: CredentialSource
   readonly #base: URL
   readonly #isSigned: boolean
-  #reads: Pool | undefined
-  #writes: Pool | undefined
+  #reads: (Connections & { readonly pool: Pool }) | undefined
+  #writes: (Connections & { readonly pool: Pool }) | undefined
 
   constructor(options: S3AdapterOptions, parts: S3Parts) {
     this.#options = options
@@ -82,12 +83,15 @@ export class S3Client {
     }
     // The signal of each call is its time limit. HTTP/1.1: with HTTP/2 an abort would not free the connection.
     const options = { connections: parallelism, allowH2: false, connect, headersTimeout: 0, bodyTimeout: 0 }
-    this.#reads = new Pool(this.#base.origin, options)
-    this.#writes = new Pool(this.#base.origin, options)
+    const buffers = new ReadBuffers()
+    const reading = this.#base.protocol === 'http:' ? { ...connect, onread: buffers.onread } : connect
+    const pool = new Pool(this.#base.origin, { ...options, connect: reading })
+    this.#reads = { pool, recycle: (piece) => buffers.recycle(piece) }
+    this.#writes = { pool: new Pool(this.#base.origin, options) }
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#reads?.destroy(), this.#writes?.destroy()])
+    await Promise.all([this.#reads?.pool.destroy(), this.#writes?.pool.destroy()])
   }
 
   /** A time limit for what nobody else limits. `done` ends it. */
@@ -137,8 +141,8 @@ export class S3Client {
     signal: AbortSignal,
   ): Promise<Answer | undefined> {
     const { method, key, query = [], sink } = request
-    const pool = method === 'GET' || method === 'HEAD' ? this.#reads : this.#writes
-    if (pool === undefined) throw new CacheError('L2_UNAVAILABLE', 'the s3 adapter is not open')
+    const connections = method === 'GET' || method === 'HEAD' ? this.#reads : this.#writes
+    if (connections === undefined) throw new CacheError('L2_UNAVAILABLE', 'the s3 adapter is not open')
     const path = `${this.#base.pathname}${encodeKey(key)}`
     const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
     const own = length === 0 ? {} : { 'content-length': String(length) }
@@ -148,7 +152,7 @@ export class S3Client {
     const search = encodeQuery(query)
     const wire = { method, path: search === '' ? path : `${path}?${search}`, headers: signed, pieces }
     try {
-      return await exchange(pool, wire, sink, signal)
+      return await exchange(connections, wire, sink, signal)
     } catch (error) {
       if (signal.aborted) throw givenUp(request.what)
       if (tries < 2 && isBrokenConnection(error)) return undefined
