@@ -1,14 +1,17 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { crc32 } from 'node:zlib'
 
 const MIB = 1024 * 1024
 
 /**
  * The least that a client of Redis can do for values of one length: a bare socket, commands written as they are,
  * replies counted. What is read lands in the memory given, one after the other, lines and all, in pieces of 1 MiB at
- * most; nothing is parsed or summed.
+ * most; nothing is parsed, and summed only where `isSumming` is set.
  */
 export class RawResp {
+  /** Sums what it reads, to see what that costs. */
+  isSumming = false
   readonly #socket: Socket
   readonly #depth: number
   #replyBytes = 1
@@ -24,6 +27,7 @@ export class RawResp {
         return memory.subarray(at, at + MIB) as Buffer
       },
       callback: (count: number) => {
+        if (this.isSumming) crc32(memory.subarray(at, at + count))
         at += count
         this.#read += count
         this.#onRead()
