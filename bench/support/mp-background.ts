@@ -68,3 +68,4 @@ const seconds = (performance.now() - start) / 1000
 const storedMiBPerSecond = (stores * PROMPT_CHUNKS * HIDDEN) / 1024 / seconds
 const hashedTokensPerSecond = (lookups * LONG_CHUNKS * CHUNK_TOKENS) / seconds
 console.log(JSON.stringify({ storedMiBPerSecond, hashedTokensPerSecond }))
+process.exit(0)
