@@ -5,7 +5,9 @@ const BYTES_MIN = 512
 const BYTES_MAX = 1024 * 1024
 /** All that is kept, as it came. */
 const TOTAL_BYTES_MAX = 64 * 1024 * 1024
-/** Lists that may be compared and turn out to be others, before a list is read anew: ends may be made to agree. */
+/** Prompts of one template begin alike and end alike: this much is compared first. */
+const HEAD_BYTES = 256
+/** Lists that may be compared beyond that and turn out to be others, before a list is read anew. */
 const MISSES_MAX = 4
 const NO_BYTES = Buffer.alloc(0)
 const NO_WORDS: Uint32Array = new Uint32Array(0)
@@ -44,13 +46,19 @@ export class TokenCache implements WordsMemory {
   find(bytes: Uint8Array, at: number, count: number): KnownWords | null {
     const left = bytes.length - at
     if (left < BYTES_MIN) return null
+    const places = this.#lengths.length
     let best = -1
-    for (let place = 0, misses = 0; place < this.#lengths.length && misses < MISSES_MAX; place += 1) {
+    // The newest first: a request repeats the one before it.
+    for (let back = 1, misses = 0; back <= places && misses < MISSES_MAX; back += 1) {
+      const place = (this.#next - back + places) % places
       const length = this.#lengths[place]!
       const isLonger = this.#counts[place]! <= count && (best < 0 || length > this.#lengths[best]!)
       if (length === 0 || length > left || !isLonger || this.#ends[place] !== endOf(bytes, at + length)) continue
-      if (this.#buffers[place]!.compare(bytes, at, at + length, 0, length) === 0) best = place
+      const known = this.#buffers[place]!
+      if (known.compare(bytes, at, at + HEAD_BYTES, 0, HEAD_BYTES) !== 0) continue
+      if (known.compare(bytes, at + HEAD_BYTES, at + length, HEAD_BYTES, length) === 0) best = place
       else misses += 1
+      if (best === place && this.#counts[place] === count) break
     }
     return best < 0 ? null : { words: this.#words[best]!, bytes: this.#lengths[best]!, place: best }
   }

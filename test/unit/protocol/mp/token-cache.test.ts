@@ -61,6 +61,13 @@ it('keeps copies: the caller may write to its message again', () => {
   expect(read('ids', same, cache)).toBe(first)
 })
 
+it('finds a list among many of one template, with one token of their own', () => {
+  const cache = new TokenCache(64)
+  const messages = Array.from({ length: 64 }, (_, name) => messageOf('ids', prompt(400).fill(100_000 + name, 3, 4)))
+  const lists = messages.map((message) => read('ids', message, cache))
+  for (const [name, message] of messages.entries()) expect(read('ids', message, cache)).toBe(lists[name])
+})
+
 it('keeps the lists that came last', () => {
   const cache = new TokenCache(2)
   const messages = [1, 2, 3].map((seed) => messageOf('ids', prompt(400, seed)))
