@@ -36,8 +36,8 @@ export interface ComposeParts {
   readonly memory: Uint8Array | null
   /** Opened on `memory`; null = no L0 of our own. */
   readonly device: Device | null
-  /** Tables that outlive the process; absent = on the heap. */
-  readonly l1?: Pick<L1Parts, 'tables' | 'startMs'>
+  /** Tables that outlive the process, and who computes checksums; absent = on the heap, and nobody. */
+  readonly l1?: Pick<L1Parts, 'tables' | 'startMs' | 'onReadable'>
   /** Whole numbers 0..limit-1 nobody can foresee: for keys of tables, and jitter. */
   readonly random: (limit: number) => number
   readonly onError: (where: string, error: unknown) => void
@@ -70,15 +70,14 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
     tenants: cells.l1Tenants,
     totals: cells.l1,
     hashKey: [random(WORD), random(WORD)],
-    ...(parts.l1?.tables === undefined ? {} : { tables: parts.l1.tables }),
-    ...(parts.l1?.startMs === undefined ? {} : { startMs: parts.l1.startMs }),
+    ...parts.l1,
     onPressure: () => eviction.wake(),
     onEvicted: (id, generation) => stores.writeBack.noteEvicted(id, generation),
     isClean: (id, generation) => stores.writeBack.isClean(id, generation),
     ...(memory === null ? {} : { move: (from, to, bytes) => memory.copyWithin(to, from, from + bytes) }),
   })
-  const evictionParts = { cache: l1, totals: cells.l1, clock, onError: fail, onBeat: beat('eviction') }
-  const eviction = new EvictionLoop(evictionParts)
+  const loop = (name: (typeof LOOPS)[number]) => ({ clock, onError: fail, onBeat: beat(name) })
+  const eviction = new EvictionLoop({ ...loop('eviction'), cache: l1, totals: cells.l1 })
   const adapters = new AdapterSet({
     clock,
     random: () => random(WORD) / WORD,
@@ -99,7 +98,7 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
   const quotas = new Quotas({ options: options.quota ?? NO_QUOTAS, l1, adapters, cells, clock, onError })
   const view = (offset: number, bytes: number) => (memory === null ? NO_BYTES : memory.subarray(offset, offset + bytes))
   const transfer = { options: options.transfer, l1, adapters, view }
-  const stores = new StoreController({ ...transfer, clock, onError: fail, onBeat: beat('store') })
+  const stores = new StoreController({ ...transfer, ...loop('store') })
   const prefetcher = new Prefetcher({
     ...transfer,
     gate: new LoadGate({ options: options.transfer, clock, adapters }),
@@ -109,16 +108,14 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
   })
   const path = device === null ? null : devicePath(options.l0, parts, device, l1)
   const observed = new ObservedL0(options.l0, { events: cells.bus, tenants: cells.l0Tenants, totals: cells.l0 })
-  const common = { clock, cells, l1, adapters, prefetcher, stores }
-  const engine = new Engine({ ...common, options: options.engine, device: path, observed })
+  const tiers = { l1, adapters, prefetcher, stores, device: path, observed }
+  const engine = new Engine({ ...tiers, clock, cells, options: options.engine })
   const sweeps = [() => engine.sweep()]
   const sweep = new SupervisedLoop({
+    ...loop('lease_sweep'),
     name: 'lease_sweep',
     intervalMs: options.engine.sweepIntervalMs,
-    clock,
     cycle: () => sweeps.forEach((task) => void task()),
-    onError: fail,
-    onBeat: beat('lease_sweep'),
   })
   const loops = [eviction, stores, sweep]
   return {

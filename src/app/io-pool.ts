@@ -1,19 +1,24 @@
 import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
+import { CallPort, remoteOf } from '../core/rpc.ts'
 import { workerUrl } from '../core/worker-url.ts'
 import type { BackendOptions } from '../l2/options.ts'
 import { AdapterLink, type RemoteAdapter } from '../l2/remote-adapter.ts'
 import type { SharedSegment } from '../native/shared-memory.ts'
+import type { ChecksumPort } from '../transfer/checksums.ts'
 import type { IoWorkerData } from './io-worker.ts'
 
 interface IoWorker {
   readonly worker: Worker
   readonly adapters: AdapterLink
+  readonly calls: CallPort
+  readonly sums: ChecksumPort
 }
 
-/** The io workers of an engine. Adapters are spread over them in turn. */
-export class IoPool {
+/** The io workers of an engine. Adapters are spread over them in turn, and so are checksums. */
+export class IoPool implements ChecksumPort {
   readonly #workers: IoWorker[] = []
+  #nextSums = 0
   #nextAdapter = 0
   #isClosing = false
 
@@ -36,28 +41,42 @@ export class IoPool {
     return adapters.adapter(backend)
   }
 
+  sums(offsets: Float64Array, lengths: Float64Array): Promise<Uint32Array> {
+    const { sums } = this.#workers[this.#nextSums % this.#workers.length]!
+    this.#nextSums += 1
+    return sums.sums(offsets, lengths)
+  }
+
   /** Ends the workers. Close the adapters first. */
   async close(): Promise<void> {
     this.#isClosing = true
-    await Promise.all(this.#workers.map(({ worker }) => worker.terminate()))
+    await Promise.all(
+      this.#workers.map(({ worker, calls }) => {
+        calls.close()
+        return worker.terminate()
+      }),
+    )
   }
 
   async #open(arena: SharedSegment, onLost: (reason: string) => void): Promise<void> {
     const forAdapters = new MessageChannel()
-    const workerData: IoWorkerData = { arena: arena.handle, adapters: forAdapters.port2 }
-    const transferList = [forAdapters.port2]
+    const forSums = new MessageChannel()
+    const workerData: IoWorkerData = { arena: arena.handle, adapters: forAdapters.port2, sums: forSums.port2 }
+    const transferList = [forAdapters.port2, forSums.port2]
     const worker = new Worker(workerUrl(import.meta.url, './io-worker'), { workerData, transferList })
     const adapters = new AdapterLink(forAdapters.port1, arena.memory)
+    const calls = new CallPort(forSums.port1)
     let reason = 'it stopped'
     worker.on('error', (error) => {
       reason = error instanceof Error ? error.message : String(error)
     })
     worker.on('exit', () => {
       adapters.lose(reason)
+      calls.close()
       forAdapters.port1.close()
       if (!this.#isClosing) onLost(reason)
     })
-    this.#workers.push({ worker, adapters })
+    this.#workers.push({ worker, adapters, calls, sums: remoteOf<ChecksumPort>(calls, ['sums']) })
     await once(worker, 'message')
   }
 }

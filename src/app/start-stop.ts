@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { ServeConfig } from '../config/load-config.ts'
 import { ChunkHasher } from '../core/chunk-hash.ts'
@@ -15,7 +14,7 @@ import { isLoopback } from '../server/http/host-check.ts'
 import { MpServer } from '../server/mp/mp-server.ts'
 import { EngineService } from '../server/rpc/engine-service.ts'
 import { checkSurfaces } from './check-surfaces.ts'
-import { composeEngine, type EngineRuntime } from './compose.ts'
+import type { EngineRuntime } from './compose.ts'
 import { type Addresses, DataDirectory, segmentName } from './data-dir.ts'
 import { HashThread } from './hash-thread.ts'
 import { IoPool } from './io-pool.ts'
@@ -24,7 +23,8 @@ import { openStorage } from './open-storage.ts'
 import { readPushFiles } from './push-files.ts'
 import { QuotaFile } from './quota-file.ts'
 import { ServiceLink } from './service-link.ts'
-import { takeOver } from './take-over.ts'
+import { startRuntime } from './start-runtime.ts'
+import type { TakenOver } from './take-over.ts'
 import { sizeThreadPool } from './thread-pool.ts'
 
 /** Time for stores under way to reach L2 at a stop, and for HTTP answers under way. */
@@ -48,6 +48,8 @@ export interface RunningEngine {
   readonly addresses: Addresses
   /** What is not real, in words for people. */
   readonly simulated: readonly string[]
+  /** Null = L1 started empty. */
+  readonly takenOver: TakenOver | null
   /** Stops in order: no new requests, stores under way end, everything is closed. Idempotent. */
   stop(): Promise<void>
 }
@@ -102,13 +104,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   await checkSurfaces(config, clock)
   const push =
     config.push.endpoint === '' ? null : { options: config.push, sender: readPushFiles(config.push), version }
-  const { layTables, onProgress } = parts
-  const hooks = {
-    ...(layTables === undefined ? {} : { layTables }),
-    ...(onProgress === undefined ? {} : { onProgress }),
-  }
-  const name = segmentName(dataDir.path)
-  const memory = await openL1Memory({ config, clock, logger, dataDir: dataDir.path, name, ...hooks })
+  const memory = await openMemory(parts, dataDir, clock)
   cleanup.add(() => memory.close())
   const { segment } = memory
   const pool = await IoPool.start(general.ioWorkers, segment, (reason) =>
@@ -119,18 +115,8 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   cleanup.add(() => hashing.close())
   const cells = MetricCells.create({ maxTenants: general.tenantsMax, busCapacityEvents: general.eventBusCapacity })
   const device = openDevice(config, segment, clock)
-  const runtime = composeEngine(config, {
-    clock,
-    cells,
-    memory: segment.memory,
-    l1: memory,
-    device,
-    random: (limit) => randomInt(limit),
-    onError: (where, error) => logger.warn({ err: error, where }, 'failed'),
-    onAdapterState: (name, state, before) => logger.info({ adapter: name, state, before }, 'adapter state'),
-  })
+  const { runtime, takenOver } = await startRuntime({ config, logger, clock, cells, device, memory, pool })
   cleanup.add(() => runtime.stop())
-  takeOver(runtime.engine, memory, logger)
   runtime.quotas.keepIn(new QuotaFile(dataDir.path))
   cleanup.add(() => runtime.engine.adapters.close())
   const { adapters } = runtime.engine
@@ -168,7 +154,19 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
     stopped ??= cleanup.run()
     return stopped
   }
-  return { addresses, simulated, stop }
+  return { addresses, simulated, takenOver, stop }
+}
+
+function openMemory(
+  { config, logger, layTables, onProgress }: StartParts,
+  { path }: DataDirectory,
+  clock: SystemClock,
+): Promise<L1Memory> {
+  const hooks = {
+    ...(layTables === undefined ? {} : { layTables }),
+    ...(onProgress === undefined ? {} : { onProgress }),
+  }
+  return openL1Memory({ config, clock, logger, dataDir: path, name: segmentName(path), ...hooks })
 }
 
 /** What answers for the engine: the HTTP API's side of it, and the MP wire. */

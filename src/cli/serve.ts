@@ -35,7 +35,7 @@ export async function run(call: CommandCall): Promise<ExitCode> {
   return 'error' in end ? 1 : 0
 }
 
-function greeting(config: ServeConfig, { addresses, simulated }: RunningEngine): string {
+function greeting(config: ServeConfig, { addresses, simulated, takenOver }: RunningEngine): string {
   const adapters = config.l2.adapters.map(({ name, backend }) => `${name} (${backend.type})`)
   const lines = [
     `kvtier ${VERSION}, pid ${addresses.pid}`,
@@ -43,7 +43,7 @@ function greeting(config: ServeConfig, { addresses, simulated }: RunningEngine):
     `  MP wire   tcp://${addresses.mp}`,
     ...(addresses.metrics === undefined ? [] : [`  metrics   http://${addresses.metrics}/metrics`]),
     ...(config.push.endpoint === '' ? [] : [`  push      ${config.push.endpoint} (OTLP/HTTP)`]),
-    `  L1        ${formatBytes(config.l1.capacityBytes)} of host memory`,
+    `  L1        ${formatBytes(config.l1.capacityBytes)} of host memory${takenOver === null ? '' : `, ${formatBytes(takenOver.bytes)} of it taken over`}`,
     `  L2        ${adapters.length === 0 ? 'none' : adapters.join(', ')}`,
     `  data      ${config.general.dataDir}`,
     ...simulated.map((part) => `  simulated ${part}`),

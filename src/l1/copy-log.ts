@@ -1,5 +1,6 @@
 import { assert } from '../core/assert.ts'
-import type { LeaseId } from '../core/ids.ts'
+import type { LeaseId, SpaceId } from '../core/ids.ts'
+import { type Leases, NO_SLOT } from './leases.ts'
 
 /** What another process does with slots it was told of. */
 export const STORE_COPY = 1
@@ -27,6 +28,10 @@ export interface OpenCopy {
   readonly owner: number
   readonly name: number
   readonly lease: LeaseId
+  /** Of the lease; `count` is that of its chunks, or of its shards when it is a store's. */
+  readonly space: SpaceId
+  readonly rank: number
+  readonly count: number
 }
 
 /**
@@ -39,13 +44,15 @@ export interface OpenCopy {
  */
 export class CopyLog {
   readonly #columns: CopyColumns
+  readonly #leases: Leases
   readonly #free: Int32Array
   #freeCount = 0
   #fresh = 0
 
   /** @param columns zeroed; those of an earlier engine need `restore` before anything else. */
-  constructor(columns: CopyColumns) {
+  constructor(columns: CopyColumns, leases: Leases) {
     this.#columns = columns
+    this.#leases = leases
     this.#free = new Int32Array(columns.kind.length)
   }
 
@@ -85,11 +92,16 @@ export class CopyLog {
 
   /** The copies of one owner. */
   listOf(owner: number): OpenCopy[] {
-    const { kind, owner: owners, name, lease } = this.#columns
+    const columns = this.#columns
+    const { space, rank, count } = this.#leases
     const found: OpenCopy[] = []
     for (let row = 0; row < this.#fresh; row += 1) {
-      if (kind[row] === NONE || owners[row] !== owner) continue
-      found.push({ row, kind: kind[row]!, owner, name: name[row]!, lease: lease[row] as LeaseId })
+      if (columns.kind[row] === NONE || columns.owner[row] !== owner) continue
+      const lease = columns.lease[row] as LeaseId
+      const slot = this.#leases.slotOf(lease)
+      assert(slot !== NO_SLOT, 'a copy under a lease that has ended')
+      const facts = { space: space[slot] as SpaceId, rank: rank[slot]!, count: count[slot]! }
+      found.push({ row, kind: columns.kind[row]!, owner, name: columns.name[row]!, lease, ...facts })
     }
     return found
   }

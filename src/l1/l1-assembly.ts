@@ -1,4 +1,5 @@
 import { CopyLog } from './copy-log.ts'
+import { EvictionOrder } from './eviction-order.ts'
 import { KeySpaces } from './key-spaces.ts'
 import type { L1Parts } from './l1-parts.ts'
 import { L1Recorder } from './l1-recorder.ts'
@@ -6,8 +7,11 @@ import { heapTables } from './l1-tables.ts'
 import { Leases } from './leases.ts'
 import type { L1Options } from './options.ts'
 import { ReadLeases } from './read-leases.ts'
+import { Removal } from './removal.ts'
 import { Reservations } from './reservations.ts'
 import { Residency } from './residency.ts'
+import { ShardQueries } from './shard-queries.ts'
+import { ShardSums } from './shard-sums.ts'
 
 /** Buckets of an index that nobody aims at. */
 const HASH_KEY = [0x85eb_ca6b, 0xc2b2_ae35] as const
@@ -31,9 +35,13 @@ export function assembleL1(options: L1Options, parts: L1Parts) {
     recorder,
     residency,
     leases,
-    reservations: new Reservations(residency, leases, scratch, tenants, quarantined),
+    reservations: new Reservations(residency, leases, scratch, tenants, quarantined, parts.onReadable),
     readers: new ReadLeases(residency, leases, scratch, tenants, pinBytesMax, late),
-    copies: new CopyLog(tables.copies),
+    copies: new CopyLog(tables.copies, leases),
+    sums: new ShardSums(residency),
+    queries: new ShardQueries(residency),
+    order: new EvictionOrder(residency),
+    removal: new Removal(residency),
     tenants,
   }
 }

@@ -5,7 +5,7 @@ import type { LeaseId, SpaceId } from '../core/ids.ts'
 import type { ChunkRefs } from './chunk-refs.ts'
 import { GHOST, NO_CHUNK } from './chunk-table.ts'
 import type { CopyLog } from './copy-log.ts'
-import { EvictionOrder } from './eviction-order.ts'
+import type { EvictionOrder } from './eviction-order.ts'
 import type { KeySpaces } from './key-spaces.ts'
 import { assembleL1, type L1Assembly } from './l1-assembly.ts'
 import type { L1Parts } from './l1-parts.ts'
@@ -15,10 +15,11 @@ import type { L1Options } from './options.ts'
 import type { ReadLeases } from './read-leases.ts'
 import { type Recovered, recover } from './recovery.ts'
 import type { Survey } from './recovery-survey.ts'
-import { Removal, type RemoveFilter } from './removal.ts'
+import type { Removal, RemoveFilter } from './removal.ts'
 import type { Reservations, ReservePurpose } from './reservations.ts'
 import type { RemoveReason, Residency } from './residency.ts'
-import { ShardQueries } from './shard-queries.ts'
+import type { ShardQueries } from './shard-queries.ts'
+import type { ShardSums } from './shard-sums.ts'
 import type { SlotList } from './slot-list.ts'
 import { verifyCells, verifyL1 } from './verify-l1.ts'
 
@@ -56,6 +57,7 @@ export class L1Cache {
   readonly spaces: KeySpaces
   /** Copies that other processes make. */
   readonly copies: CopyLog
+  readonly sums: ShardSums
   readonly queries: ShardQueries
   readonly order: EvictionOrder
   readonly #assembly: L1Assembly
@@ -67,7 +69,6 @@ export class L1Cache {
   readonly #removal: Removal
   readonly #tenants: CounterTable<L1TenantField>
   readonly #totals: CounterTable<L1Field>
-  readonly #leasesExpired: number
   readonly #onPressure: (() => void) | undefined
   readonly #due = new Uint32Array(EXPIRED_PER_SWEEP)
 
@@ -76,19 +77,12 @@ export class L1Cache {
     this.#tenants = parts.tenants
     this.#totals = parts.totals
     this.#onPressure = parts.onPressure
-    this.#leasesExpired = parts.totals.column('leasesExpired')
     const assembly = assembleL1(options, parts)
     this.#assembly = assembly
-    this.spaces = assembly.spaces
-    this.copies = assembly.copies
-    this.#recorder = assembly.recorder
-    this.#residency = assembly.residency
-    this.#leases = assembly.leases
-    this.#reservations = assembly.reservations
-    this.#readers = assembly.readers
-    this.#removal = new Removal(this.#residency)
-    this.order = new EvictionOrder(this.#residency)
-    this.queries = new ShardQueries(this.#residency)
+    ;({ spaces: this.spaces, copies: this.copies, sums: this.sums } = assembly)
+    ;({ recorder: this.#recorder, residency: this.#residency, leases: this.#leases } = assembly)
+    ;({ reservations: this.#reservations, readers: this.#readers } = assembly)
+    ;({ queries: this.queries, order: this.order, removal: this.#removal } = assembly)
   }
 
   /** Bytes of resident, reserved, quarantined and removed-but-leased slots. */
@@ -325,14 +319,6 @@ export class L1Cache {
     return due
   }
 
-  /** What an open lease is about. `count` is that of its entries: chunks, or shards of a write lease. */
-  leaseFacts(lease: LeaseId): { space: SpaceId; rank: number; count: number } {
-    const slot = this.#leases.slotOf(lease)
-    assert(slot !== NO_SLOT, 'facts of a lease that has ended')
-    const { space, rank, count } = this.#leases
-    return { space: space[slot] as SpaceId, rank: rank[slot]!, count: count[slot]! }
-  }
-
   /** Whether a reservation had to evict since the last call. */
   takeDemand(): boolean {
     return this.#reservations.takeDemand()
@@ -371,6 +357,13 @@ export class L1Cache {
     return removed
   }
 
+  /** Removes the chunk of a shard whose bytes are not those that were stored, and its descendants. */
+  dropCorrupt(shard: number): void {
+    this.#recorder.tick()
+    this.#totals.add(0, 'checksumFailures', 1)
+    this.#removal.removeOf(shard, 'corrupt')
+  }
+
   /** Removes chunks and their descendants. They are unfindable at once. @returns readable shards removed. */
   remove(filter: RemoveFilter, reason: RemoveReason): number {
     this.#recorder.tick()
@@ -399,7 +392,7 @@ export class L1Cache {
   }
 
   #expire(slot: number): void {
-    this.#recorder.addTotal(this.#leasesExpired, 1)
+    this.#totals.add(0, 'leasesExpired', 1)
     if (this.#leases.kind[slot] === WRITE) this.#reservations.quarantine(slot)
     else this.#readers.expire(slot)
   }

@@ -22,6 +22,8 @@ export interface L1Parts {
   readonly onEvicted?: (id: number, generation: number) => void
   /** Whether nobody but L1 needs a chunk: those leave before others of about their age. Absent = all are so. */
   readonly isClean?: (id: number, generation: number) => boolean
+  /** A shard became readable; as `onEvicted`, with its rank. */
+  readonly onReadable?: (id: number, generation: number, rank: number) => void
   /** Copies bytes within the arena. Absent when no bytes are kept. */
   readonly move?: (fromOffset: number, toOffset: number, bytes: number) => void
 }

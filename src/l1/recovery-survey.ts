@@ -13,6 +13,7 @@ import {
   READABLE,
   RESERVED,
   SHARD_FREE,
+  SHARD_STATE_MASK,
   SHARD_STATE_SHIFT,
   SHARD_WORDS,
   SLOT,
@@ -149,7 +150,7 @@ class Surveyor {
     const words = this.#tables.shards
     for (let shard = 1; shard < this.#shards.length; shard += 1) {
       const at = shard * SHARD_WORDS
-      const state = words[at + RANK_STATE]! >>> SHARD_STATE_SHIFT
+      const state = (words[at + RANK_STATE]! >>> SHARD_STATE_SHIFT) & SHARD_STATE_MASK
       if (state === SHARD_FREE) continue
       demand(state <= QUARANTINED, 'a shard has no known state')
       const lengthBytes = this.#slots.claim(words[at + SLOT]!)
@@ -329,7 +330,7 @@ class Surveyor {
       if (shard === NO_SHARD) continue
       demand(shard < this.#shards.length && writers[shard] === 0, 'a shard with two writers')
       writers[shard] = 1
-      const state = words[shard * SHARD_WORDS + RANK_STATE]! >>> SHARD_STATE_SHIFT
+      const state = (words[shard * SHARD_WORDS + RANK_STATE]! >>> SHARD_STATE_SHIFT) & SHARD_STATE_MASK
       if (state === READABLE) isWriting = false
       if (state === RESERVED || state === QUARANTINED) open += 1
     }
@@ -337,7 +338,7 @@ class Surveyor {
     demand(space !== undefined, 'a write lease of no key space')
     this.#leases[slot] = EXPIRED_WRITE
     for (const shard of shards) {
-      const state = words[shard * SHARD_WORDS + RANK_STATE]! >>> SHARD_STATE_SHIFT
+      const state = (words[shard * SHARD_WORDS + RANK_STATE]! >>> SHARD_STATE_SHIFT) & SHARD_STATE_MASK
       if (state !== RESERVED && state !== QUARANTINED) continue
       const lengthBytes = this.#slots.lengthOf(words[shard * SHARD_WORDS + SLOT]!)
       demand(lengthBytes === space.shardBytes, 'a slot of another length than its writer was given')

@@ -13,6 +13,7 @@ import {
   STATE_MASK,
 } from './chunk-table.ts'
 import type { RemoveReason, Residency } from './residency.ts'
+import { CHUNK, SHARD_WORDS } from './shard-table.ts'
 
 const MARKS = MARK_INSIDE | MARK_OUTSIDE
 
@@ -44,6 +45,13 @@ export class Removal {
     const space = filter.space
     this.#mark((record) => space === undefined || this.#residency.table.words[record + META]! >>> SPACE_SHIFT === space)
     return this.#removeMarked(reason)
+  }
+
+  /** Removes the chunk of a shard, if it is LIVE, and its descendants. @returns readable shards removed. */
+  removeOf(shard: number, reason: RemoveReason): number {
+    const id = this.#residency.shards.words[shard * SHARD_WORDS + CHUNK]!
+    if (id === NO_CHUNK || this.#residency.stateOf(id) !== LIVE) return 0
+    return this.#removeSubtree(id, reason)
   }
 
   #removeChain(space: SpaceId, chain: HashChain, from: number, to: number, reason: RemoveReason): number {

@@ -52,6 +52,7 @@ export class Reservations {
   readonly #failureLoad: number
   readonly #quotaRefusals: number
   readonly #quarantined: number
+  readonly #onReadable: ((id: number, generation: number, rank: number) => void) | undefined
   // The reservation at hand.
   #evictedBytes = 0
   #allowedBytes = 0
@@ -64,8 +65,10 @@ export class Reservations {
     scratch: Uint32Array,
     tenants: CounterTable<L1TenantField>,
     quarantinedColumn: number,
+    onReadable?: (id: number, generation: number, rank: number) => void,
   ) {
     this.#residency = residency
+    this.#onReadable = onReadable
     this.#recorder = residency.recorder
     this.#leases = leases
     this.#scratch = scratch
@@ -169,6 +172,7 @@ export class Reservations {
         words[record + USE_MS] = stamp
         words[record + META] = words[record + META]! | USE_KNOWN
       }
+      this.#onReadable?.(id, words[record + GENERATION]! & GENERATION_MASK, rank)
       committed?.push(id, words[record + GENERATION]! & GENERATION_MASK)
       written += 1
     }

@@ -8,14 +8,17 @@ export const SHARD_WORDS = 6
 export const SLOT = 0
 export const CHUNK = 1
 export const NEXT_SHARD = 2
-/** rank (8 bits) | state << 8 */
+/** rank (8 bits) | state << 8 (8 bits) | SUMMED */
 export const RANK_STATE = 3
 export const ALLOCATED_MS = 4
-/** Checksum of the bytes, for whoever verifies them. 0 = not taken yet. */
+/** Checksum of the bytes, when SUMMED is set. */
 export const CHECKSUM = 5
 
 export const RANK_MASK = 0xff
 export const SHARD_STATE_SHIFT = 8
+export const SHARD_STATE_MASK = 0xff
+/** The checksum was taken. Set after it; gone with the state. */
+export const SUMMED = 0x1_0000
 export const SHARD_FREE = 0
 export const RESERVED = 1
 export const READABLE = 2
@@ -80,7 +83,6 @@ export class ShardTable {
     words[record + NEXT_SHARD] = NO_SHARD
     words[record + RANK_STATE] = rank
     words[record + ALLOCATED_MS] = nowMs
-    words[record + CHECKSUM] = 0
     return id
   }
 
@@ -102,7 +104,7 @@ export class ShardTable {
   }
 
   stateOf(id: number): number {
-    return this.words[id * SHARD_WORDS + RANK_STATE]! >>> SHARD_STATE_SHIFT
+    return (this.words[id * SHARD_WORDS + RANK_STATE]! >>> SHARD_STATE_SHIFT) & SHARD_STATE_MASK
   }
 
   setState(id: number, state: number): void {

@@ -2,6 +2,7 @@ import { readdirSync, rmSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { SegmentFile } from '../../src/native/segment-file.ts'
 import type { ErrorBody } from '../../src/server/http/error-mapper.ts'
 import { EngineHome, type EngineProcess, runCommand } from '../support/engine-process.ts'
 import { parseExposition, seriesValue } from '../support/exposition-parser.ts'
@@ -164,6 +165,22 @@ describe('L1 over restarts', () => {
     expect(files.sort()).toEqual(
       ['', '.index', '.index.keep', '.journal', '.keep'].map((part) => basename(home.segmentPath) + part),
     )
+  })
+
+  it('is verified: a chunk whose bytes changed meanwhile is dropped with what follows it', async () => {
+    const killed = await startWithPrompts()
+    await until('the checksums', () => (objectFiles(home.dataDir).length === CHUNKS ? true : undefined))
+    await pause(200) // for checksums that are still being computed
+    await killed.stop('SIGKILL')
+    const segment = SegmentFile.open(basename(home.segmentPath))
+    segment.write(8 * SHARD_BYTES + 77, Buffer.from('oops'))
+    segment.close()
+    const engine = await home.start({ flags: FLAGS })
+    const { l1, l2 } = await readAll(new HttpClient(engine), PROMPTS)
+    expect(l1 + l2).toBe(CHUNKS)
+    expect(l2).toBeGreaterThan(0)
+    const exposition = parseExposition(await (await fetch(engine.metricsUrl)).text())
+    expect(seriesValue(exposition, 'cache_mp_checksum_failures_total', { tier: 'l1' })).toBe(1)
   })
 
   it('starts cold when its memory was removed, and says so', async () => {

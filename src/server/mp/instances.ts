@@ -132,9 +132,9 @@ export class Instance {
   restore(l1: L1Cache, nowMs: number): void {
     const retrieves = new RecoveredRetrieves(l1)
     for (const copy of this.#copies.listOf(this.owner)) {
-      const { space, rank, count } = l1.leaseFacts(copy.lease)
-      if (copy.kind === RETRIEVE_COPY) retrieves.add(copy, count)
-      else this.#restoreStore(copy, { space, rank, lease: copy.lease, shards: count, startMs: nowMs })
+      const { space, rank, lease, count } = copy
+      if (copy.kind === RETRIEVE_COPY) retrieves.add(copy)
+      else this.#restoreStore(copy, { space, rank, lease, shards: count, startMs: nowMs })
     }
     for (const { name, ...transfer } of retrieves.list()) this.#retrieves.add(name, { ...transfer, startMs: nowMs })
   }

@@ -25,8 +25,7 @@ export class RecoveredRetrieves {
     this.#l1 = l1
   }
 
-  /** @param chunks under the lease. */
-  add({ name, lease, row }: OpenCopy, chunks: number): void {
+  add({ name, lease, row, count }: OpenCopy): void {
     const retrieves = this.#byName.get(name) ?? []
     this.#byName.set(name, retrieves)
     let retrieve = retrieves.find(({ leases }) => !leases.includes(lease))
@@ -36,7 +35,7 @@ export class RecoveredRetrieves {
     }
     retrieve.leases.push(lease)
     retrieve.rows.push(row)
-    retrieve.chunks += chunks
+    retrieve.chunks += count
   }
 
   list(): RecoveredRetrieve[] {
