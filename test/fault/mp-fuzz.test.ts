@@ -19,16 +19,17 @@ const MEMORY_MAX = 1536 * MIB
 /** Growth from the first half of a run, when every table has filled, to the second. */
 const GROWTH_MAX = 192 * MIB
 
-const FLAGS = ['--chunk-tokens', '16', '--lease-ttl', '1s', '--sweep-interval', '50ms', '--mp-silent', '15s'].concat([
-  '--mp-grace',
+const LEASE_MS = 2_000
+const FLAGS = [
+  '--chunk-tokens',
+  '16',
+  '--lease-ttl',
+  `${LEASE_MS}ms`,
+  '--sweep-interval',
+  '50ms',
+  '--mp-silent',
   '15s',
-  '--mp-clients',
-  '64',
-  '--sessions',
-  '1024',
-  '--log-level',
-  'error',
-])
+].concat(['--mp-grace', '15s', '--mp-clients', '64', '--sessions', '1024', '--log-level', 'error'])
 
 const home = new EngineHome()
 let engine: EngineProcess
@@ -59,7 +60,7 @@ async function releaseQuarantine(): Promise<void> {
 it(
   `an engine neither falls nor grows under ${SECONDS} s of abuse, and serves others (seed ${SEED})`,
   async () => {
-    const good = new GoodClient(engine.addresses.mp!)
+    const good = new GoodClient(engine.addresses.mp!, LEASE_MS)
     const fuzzer = new MpFuzzer(engine.addresses.mp!, SEED)
     const samples: number[] = []
     const startMs = performance.now()

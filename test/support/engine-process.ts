@@ -87,6 +87,11 @@ export class EngineProcess {
     }
   }
 
+  /** Resolves once it has ended, however. */
+  get ended(): Promise<unknown> {
+    return this.#exit
+  }
+
   /** Everything it printed. */
   get printed(): string {
     return textOf(this.#printed)

@@ -11,11 +11,14 @@ const MODEL = 'good'
 /** A worker and its scheduler that do everything right, and expect the same of the engine. */
 export class GoodClient {
   readonly #client: MpClient
+  readonly #leaseMs: number
   #segment: SegmentFile | null = null
   #prompts = 0
-  readonly counts = { cycles: 0, stored: 0, notTaken: 0, evicted: 0, slowestMs: 0 }
+  readonly counts = { cycles: 0, stored: 0, notTaken: 0, late: 0, evicted: 0, slowestMs: 0 }
 
-  constructor(address: string) {
+  /** @param leaseMs life of a lease. On a busy machine, a store may come too late. */
+  constructor(address: string, leaseMs: number) {
+    this.#leaseMs = leaseMs
     this.#client = new MpClient(address, { clock: new SystemClock(), timeoutMs: 10_000 })
   }
 
@@ -39,6 +42,7 @@ export class GoodClient {
     const isStored = slots.length > 0 && (await this.#client.commitStore(key, WORKER))
     if (slots.length === 0) this.counts.notTaken += 1
     else if (isStored) this.counts.stored += 1
+    else if (performance.now() - startMs > this.#leaseMs / 2) this.counts.late += 1
     else throw new Error('a store in time was refused')
     const hits = await found(this.#client, key)
     if (hits !== (isStored ? slots.length : 0)) this.counts.evicted += 1
