@@ -1,6 +1,8 @@
 import { assert } from '../core/assert.ts'
-import { HASH_WORDS } from '../core/hash-chain.ts'
+import { enlarge } from './columns.ts'
 import { followsNeighbour } from './key-words.ts'
+import { NodeKeys } from './node-keys.ts'
+import { SaltLists } from './salt-lists.ts'
 
 /** Returned instead of a node when there is none. */
 export const NO_NODE = 0
@@ -35,22 +37,17 @@ export interface SaltRows {
 export class ObjectIndex {
   readonly #salts: SaltRows | undefined
   #capacity = 0
-  #words = new Uint32Array(0)
+  readonly #keys = new NodeKeys()
   #state = new Uint8Array(0)
-  #space = new Uint32Array(0)
   #parent = new Uint32Array(0) // of a FREE node: the next free one
   #children = new Uint32Array(0)
   #newer = new Uint32Array(1)
   #older = new Uint32Array(1)
   #bytes = new Float64Array(0)
   #stampMs = new Float64Array(0)
-  // The recency list again, cut by salt: pairs (newer, older) by node, pairs (oldest, newest) and bytes by salt row.
-  #saltLinks = new Uint32Array(0)
-  #saltEnds = new Uint32Array(32)
-  #saltBytes = new Float64Array(16)
+  readonly #saltLists = new SaltLists()
   #spaceBytes = new Float64Array(16)
   #spaceObjects = new Float64Array(16)
-  #buckets = new Uint32Array(0)
   #free = NO_NODE
   #objects = 0
   #heldBytes = 0
@@ -84,13 +81,7 @@ export class ObjectIndex {
 
   /** The node of a key in any state; NO_NODE when nobody speaks of it. Key i is words[8i .. 8i+8). */
   find(space: number, words: Uint32Array, key: number): number {
-    const mask = this.#buckets.length - 1
-    let bucket = mix(space, words, key * HASH_WORDS) & mask
-    for (;;) {
-      const node = this.#buckets[bucket]!
-      if (node === NO_NODE || this.#isKey(node, space, words, key * HASH_WORDS)) return node
-      bucket = (bucket + 1) & mask
-    }
+    return this.#keys.find(space, words, key)
   }
 
   /** HELD and LEAVING objects of a space, and their bytes. */
@@ -100,7 +91,7 @@ export class ObjectIndex {
 
   /** Bytes of the pending, held and leaving objects of a salt. */
   saltBytes(row: number): number {
-    return this.#saltBytes[row] ?? 0
+    return this.#saltLists.bytesOf(row)
   }
 
   isHeld(node: number): boolean {
@@ -121,12 +112,12 @@ export class ObjectIndex {
   }
 
   spaceOf(node: number): number {
-    return this.#space[node]!
+    return this.#keys.spaceOf(node)
   }
 
   /** The 8 words of a node's hash, as a view. */
   hashOf(node: number): Uint32Array {
-    return this.#words.subarray(node * HASH_WORDS, (node + 1) * HASH_WORDS)
+    return this.#keys.hashOf(node)
   }
 
   /** The 8 words of the hash of a node's parent, as a view. Only for PENDING, HELD and LEAVING nodes. */
@@ -209,8 +200,8 @@ export class ObjectIndex {
 
   /** The same among the objects of one salt. */
   victimOf(row: number): number {
-    let node = this.#saltEnds[2 * row] ?? NO_NODE
-    while (node !== NO_NODE && this.#children[node]! > 0) node = this.#saltLinks[2 * node]!
+    let node = this.#saltLists.oldest(row)
+    while (node !== NO_NODE && this.#children[node]! > 0) node = this.#saltLists.newerThan(node)
     return node
   }
 
@@ -285,49 +276,46 @@ export class ObjectIndex {
     for (let node = 1; node <= this.#capacity; node += 1) {
       const state = this.#state[node]
       if (state === FREE) continue
-      assert(this.find(this.#space[node]!, this.hashOf(node), 0) === node, 'an object that is not found')
+      assert(this.find(this.#keys.spaceOf(node), this.hashOf(node), 0) === node, 'an object that is not found')
       if (state === PENDING) pendingBytes += this.#bytes[node]!
-      if (state === HELD || state === LEAVING) heldBytes += this.#bytes[node]!
-      if (state === HELD || state === LEAVING) objects += 1
+      if (state! >= HELD) heldBytes += this.#bytes[node]!
+      if (state! >= HELD) objects += 1
       if (state === NAMED) assert(this.#children[node]! > 0, 'a name without children')
       else children[this.#parent[node]!]! += 1
     }
-    for (let node = 1; node <= this.#capacity; node += 1) {
-      if (this.#state[node] !== FREE) assert(children[node] === this.#children[node], 'wrong count of children')
-    }
+    const hasCounts = (node: number) => this.#state[node] === FREE || children[node] === this.#children[node]
+    for (let node = 1; node <= this.#capacity; node += 1) assert(hasCounts(node), 'wrong count of children')
     assert(objects === this.#objects, 'wrong count of objects')
     assert(heldBytes === this.#heldBytes, 'wrong held bytes')
     assert(pendingBytes === this.#pendingBytes, 'wrong pending bytes')
-    const leaving = this.#state.reduce((count, state) => count + (state === LEAVING ? 1 : 0), 0)
-    assert(this.held().length === objects - leaving, 'wrong recency list')
+    const held = this.#state.reduce((count, state) => count + (state === HELD ? 1 : 0), 0)
+    assert(this.held().length === held, 'wrong recency list')
     if (this.#salts !== undefined) this.#verifySalts(this.#salts)
   }
 
   #verifySalts(salts: SaltRows): void {
-    const bytes = new Float64Array(this.#saltBytes.length)
+    const bytes = new Float64Array(this.#saltLists.rows)
     const order: number[][] = []
-    for (let node = 1; node <= this.#capacity; node += 1) {
-      const isCounted = this.#state[node] !== FREE && this.#state[node] !== NAMED
-      if (isCounted) bytes[salts.saltRowOf(this.#space[node]!)]! += this.#bytes[node]!
-    }
+    for (let node = 1; node <= this.#capacity; node += 1)
+      if (this.#state[node]! >= PENDING) bytes[this.#saltOf(node, salts)]! += this.#bytes[node]!
     for (const node of this.held()) {
-      const row = salts.saltRowOf(this.#space[node]!)
+      const row = this.#saltOf(node, salts)
       order[row] ??= []
       order[row].push(node)
     }
     for (let row = 0; row < bytes.length; row += 1) {
-      assert(bytes[row] === this.#saltBytes[row], 'wrong bytes of a salt')
-      let node = this.#saltEnds[2 * row]!
+      assert(bytes[row] === this.#saltLists.bytesOf(row), 'wrong bytes of a salt')
+      let node = this.#saltLists.oldest(row)
       for (const expected of order[row] ?? []) {
         assert(node === expected, 'the list of a salt has another order than the list of all')
-        node = this.#saltLinks[2 * node]!
+        node = this.#saltLists.newerThan(node)
       }
       assert(node === NO_NODE, 'the list of a salt is too long')
     }
   }
 
   #addSpace(node: number, sign: 1 | -1): void {
-    const space = this.#space[node]!
+    const space = this.#keys.spaceOf(node)
     if (space >= this.#spaceBytes.length) {
       this.#spaceBytes = enlarge(this.#spaceBytes, 2 * space)
       this.#spaceObjects = enlarge(this.#spaceObjects, 2 * space)
@@ -337,31 +325,11 @@ export class ObjectIndex {
   }
 
   #addSaltBytes(node: number, amount: number): void {
-    if (this.#salts === undefined) return
-    const row = this.#salts.saltRowOf(this.#space[node]!)
-    if (row >= this.#saltBytes.length) {
-      this.#saltBytes = enlarge(this.#saltBytes, 2 * row)
-      this.#saltEnds = enlarge(this.#saltEnds, 4 * row)
-    }
-    this.#saltBytes[row]! += amount
+    if (this.#salts !== undefined) this.#saltLists.addBytes(this.#saltOf(node, this.#salts), amount)
   }
 
-  #linkSalt(node: number, row: number): void {
-    const newest = this.#saltEnds[2 * row + 1]!
-    this.#saltLinks[2 * node] = NO_NODE
-    this.#saltLinks[2 * node + 1] = newest
-    if (newest === NO_NODE) this.#saltEnds[2 * row] = node
-    else this.#saltLinks[2 * newest] = node
-    this.#saltEnds[2 * row + 1] = node
-  }
-
-  #unlinkSalt(node: number, row: number): void {
-    const newer = this.#saltLinks[2 * node]!
-    const older = this.#saltLinks[2 * node + 1]!
-    if (older === NO_NODE) this.#saltEnds[2 * row] = newer
-    else this.#saltLinks[2 * older] = newer
-    if (newer === NO_NODE) this.#saltEnds[2 * row + 1] = older
-    else this.#saltLinks[2 * newer + 1] = older
+  #saltOf(node: number, salts: SaltRows): number {
+    return salts.saltRowOf(this.#keys.spaceOf(node))
   }
 
   /** The node of a key, a NAMED one at first sight. */
@@ -371,13 +339,10 @@ export class ObjectIndex {
     if (this.#free === NO_NODE) this.#grow(this.#capacity * 2)
     const node = this.#free
     this.#free = this.#parent[node]!
-    const from = key * HASH_WORDS
-    for (let word = 0; word < HASH_WORDS; word += 1) this.#words[node * HASH_WORDS + word] = words[from + word]!
-    this.#space[node] = space
     this.#parent[node] = NO_NODE
     this.#children[node] = 0
     this.#state[node] = NAMED
-    this.#insertBucket(node)
+    this.#keys.name(node, space, words, key)
     return node
   }
 
@@ -392,7 +357,7 @@ export class ObjectIndex {
   }
 
   #release(node: number): void {
-    this.#removeBucket(node)
+    this.#keys.forget(node)
     this.#state[node] = FREE
     this.#parent[node] = this.#free
     this.#free = node
@@ -404,7 +369,7 @@ export class ObjectIndex {
     this.#older[node] = newest
     this.#newer[node] = NO_NODE
     this.#older[0] = node
-    if (this.#salts !== undefined) this.#linkSalt(node, this.#salts.saltRowOf(this.#space[node]!))
+    if (this.#salts !== undefined) this.#saltLists.linkNewest(node, this.#saltOf(node, this.#salts))
   }
 
   #unlink(node: number): void {
@@ -412,82 +377,24 @@ export class ObjectIndex {
     const older = this.#older[node]!
     this.#newer[older] = newer
     this.#older[newer] = older
-    if (this.#salts !== undefined) this.#unlinkSalt(node, this.#salts.saltRowOf(this.#space[node]!))
-  }
-
-  #isKey(node: number, space: number, words: Uint32Array, from: number): boolean {
-    if (this.#space[node] !== space) return false
-    const own = node * HASH_WORDS
-    for (let word = 0; word < HASH_WORDS; word += 1) {
-      if (this.#words[own + word] !== words[from + word]) return false
-    }
-    return true
-  }
-
-  #homeOf(node: number): number {
-    return mix(this.#space[node]!, this.#words, node * HASH_WORDS) & (this.#buckets.length - 1)
-  }
-
-  #insertBucket(node: number): void {
-    const mask = this.#buckets.length - 1
-    let bucket = this.#homeOf(node)
-    while (this.#buckets[bucket] !== NO_NODE) bucket = (bucket + 1) & mask
-    this.#buckets[bucket] = node
-  }
-
-  /** Linear probing with backward shift: no tombstones. */
-  #removeBucket(node: number): void {
-    const mask = this.#buckets.length - 1
-    let hole = this.#homeOf(node)
-    while (this.#buckets[hole] !== node) hole = (hole + 1) & mask
-    for (let next = (hole + 1) & mask; this.#buckets[next] !== NO_NODE; next = (next + 1) & mask) {
-      const home = this.#homeOf(this.#buckets[next]!)
-      if (((next - home) & mask) < ((next - hole) & mask)) continue // it would land before its home
-      this.#buckets[hole] = this.#buckets[next]!
-      hole = next
-    }
-    this.#buckets[hole] = NO_NODE
+    if (this.#salts !== undefined) this.#saltLists.unlink(node, this.#saltOf(node, this.#salts))
   }
 
   #grow(capacity: number): void {
     const nodes = capacity + 1 // node 0 is the ends of the list
-    this.#words = enlarge(this.#words, nodes * HASH_WORDS)
     this.#state = enlarge(this.#state, nodes)
-    this.#space = enlarge(this.#space, nodes)
     this.#parent = enlarge(this.#parent, nodes)
     this.#children = enlarge(this.#children, nodes)
     this.#newer = enlarge(this.#newer, nodes)
     this.#older = enlarge(this.#older, nodes)
     this.#bytes = enlarge(this.#bytes, nodes)
     this.#stampMs = enlarge(this.#stampMs, nodes)
-    if (this.#salts !== undefined) this.#saltLinks = enlarge(this.#saltLinks, 2 * nodes)
+    if (this.#salts !== undefined) this.#saltLists.grow(nodes)
     for (let node = capacity; node > this.#capacity; node -= 1) {
       this.#parent[node] = this.#free
       this.#free = node
     }
-    const before = this.#capacity
     this.#capacity = capacity
-    this.#buckets = new Uint32Array(capacity * 2)
-    for (let node = 1; node <= before; node += 1) if (this.#state[node] !== FREE) this.#insertBucket(node)
+    this.#keys.grow(capacity, (node) => this.#state[node] !== FREE)
   }
-}
-
-function enlarge<Column extends Uint32Array<ArrayBuffer> | Uint8Array<ArrayBuffer> | Float64Array<ArrayBuffer>>(
-  column: Column,
-  length: number,
-): Column {
-  const larger = new (column.constructor as new (length: number) => Column)(length)
-  larger.set(column)
-  return larger
-}
-
-/** Mixes a space and four words of a hash: hashes of real chunks are random, those of replays may not be. */
-function mix(space: number, words: Uint32Array, from: number): number {
-  let mixed = Math.imul(space + 1, 0x9e3779b1)
-  for (let word = 0; word < 4; word += 1) {
-    mixed = Math.imul(mixed ^ words[from + word]!, 0x85ebca6b)
-    mixed ^= mixed >>> 15
-  }
-  mixed = Math.imul(mixed, 0xc2b2ae35)
-  return (mixed ^ (mixed >>> 16)) >>> 0
 }
