@@ -29,7 +29,7 @@ const MARK = 0xa5
 let opened: RedisAdapter[] = []
 
 async function open(url: string, options: Partial<RedisAdapterOptions> = {}): Promise<RedisAdapter> {
-  const all = { ...REDIS_DEFAULT, url, connectTimeoutMs: 300, ...options }
+  const all = { ...REDIS_DEFAULT, url, ...options }
   const adapter = new RedisAdapter(all, { clock: new SystemClock(), random: () => 0.5 })
   opened.push(adapter)
   await adapter.open()
@@ -100,7 +100,7 @@ describe('the redis adapter and its server', needsRedis(), () => {
     expect(targets.every((target) => target.every((byte) => byte === MARK))).toBe(true)
   })
 
-  it('lets go of a load in the middle of an object, and of a store in the middle of its bytes', async () => {
+  it('lets go of a load in the middle of an object', async () => {
     const adapter = await throughProxy({ connections: 1 })
     await storeChain(adapter, 1, 0, 2, LARGE)
     const before = proxy.passed.toClient
@@ -112,18 +112,44 @@ describe('the redis adapter and its server', needsRedis(), () => {
     abort.abort()
     await expect(load).rejects.toMatchObject({ code: 'L2_TIMEOUT' })
     for (const target of targets) target.fill(MARK)
-    proxy.blackhole()
-    const abortStore = new AbortController()
-    const sources = payloads(2, 0, 2, LARGE.shardBytes)
-    const store = adapter.store(chainBatch(LARGE, 2, 0, 2), sources, new Uint8Array(2), abortStore.signal)
-    abortStore.abort()
-    await expect(store).rejects.toMatchObject({ code: 'L2_TIMEOUT' })
-    for (const source of sources) source.fill(MARK) // the arena is written to again
     proxy.throttleBytesPerSecond = 0
-    proxy.heal()
     await until('the adapter is back', () => loadChain(adapter, 1, 0, 2, LARGE))
     expect(targets.every((target) => target.every((byte) => byte === MARK))).toBe(true)
-    expect(await lookupChain(adapter, 2, 0, 2, LARGE)).toEqual([0, 0])
+  })
+
+  it('lets go of a store in the middle of its bytes, and never sends what they become', async () => {
+    const adapter = await throughProxy({ connections: 1 })
+    await storeChain(adapter, 1, 0, 1)
+    proxy.blackhole()
+    const huge = { ...LARGE, shardBytes: 32_000_000 } // more than the network takes in between
+    const source = new Uint8Array(huge.shardBytes).fill(1)
+    const abort = new AbortController()
+    const store = adapter.store(chainBatch(huge, 2, 0, 1), [source], new Uint8Array(1), abort.signal)
+    await settle()
+    abort.abort()
+    await expect(store).rejects.toMatchObject({ code: 'L2_TIMEOUT' })
+    source.fill(MARK) // the arena is written to again
+    proxy.heal()
+    expect(await until('the adapter is back', () => lookupChain(adapter, 2, 0, 1, huge))).toEqual([0])
+    expect(server.cli('dbsize')).toBe('1')
+    source.fill(1)
+    expect(await adapter.store(chainBatch(huge, 2, 0, 1), [source], new Uint8Array(1), NEVER)).toBe(huge.shardBytes)
+  })
+
+  it('rejects a store that was given up while others made room', async () => {
+    const adapter = await open(server.url, { capacityBytes: 2 * (HEADER_BYTES + SPACE.shardBytes) })
+    await storeChain(adapter, 1, 0, 2)
+    server.hang()
+    const [first, second] = [new AbortController(), new AbortController()]
+    const store = (chain: number, { signal }: AbortController) =>
+      adapter.store(chainBatch(SPACE, chain, 0, 1), payloads(chain, 0, 1), new Uint8Array(1), signal)
+    const stores = [store(2, first), store(3, second)]
+    await settle()
+    second.abort()
+    first.abort()
+    for (const one of stores) await expect(one).rejects.toMatchObject({ code: expect.stringMatching(/^L2_/) })
+    server.resume()
+    expect(await until('the adapter is back', () => storeChain(adapter, 4, 0, 2))).toEqual([OUTCOME_OK, OUTCOME_OK])
   })
 
   it.each([1, 500, 4096, 100_000, 999_999])(
@@ -262,7 +288,7 @@ describe('the redis adapter and its server', needsRedis(), () => {
 
   it('refuses to open where no server is, or one that does not answer', async () => {
     server.hang()
-    await expect(open(server.url)).rejects.toMatchObject({ code: 'L2_UNAVAILABLE' })
+    await expect(open(server.url, { connectTimeoutMs: 300 })).rejects.toMatchObject({ code: 'L2_UNAVAILABLE' })
     await server.kill()
     await expect(open(server.url)).rejects.toMatchObject({ code: 'L2_UNAVAILABLE' })
     opened = []

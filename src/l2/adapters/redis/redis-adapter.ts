@@ -99,6 +99,7 @@ export class RedisAdapter implements L2Adapter {
       this.#finish(work)
       if (outcomes.subarray(0, batch.count).every((outcome) => outcome === OUTCOME_FAILED)) {
         refuseWhenAllFailed(commands)
+        if (signal.aborted) throw new CacheError('L2_TIMEOUT', 'the batch was given up before it was written')
       }
       return work.bytes
     })
