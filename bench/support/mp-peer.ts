@@ -47,9 +47,9 @@ export class MpPeer {
 }
 
 /** Rejects when an answer is lost, so that a bench ends. */
-export function withinTime<Value>(answer: Promise<Value>, what: string): Promise<Value> {
+export function withinTime<Value>(answer: Promise<Value>, what: string, ms = ANSWER_MS): Promise<Value> {
   const late = Promise.withResolvers<never>()
-  const timer = setTimeout(() => late.reject(new Error(`no end of ${what}`)), ANSWER_MS)
+  const timer = setTimeout(() => late.reject(new Error(`no end of ${what}`)), ms)
   return Promise.race([answer, late.promise]).finally(() => clearTimeout(timer))
 }
 
