@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
@@ -7,32 +6,8 @@ import { OUTCOME_FULL, OUTCOME_OK } from '../../src/l2/adapter.ts'
 import { FilesystemAdapter } from '../../src/l2/adapters/filesystem.ts'
 import { FILESYSTEM_DEFAULT } from '../../src/l2/options.ts'
 import { lockFile } from '../../src/native/file-lock.ts'
-import {
-  bytesOf,
-  CRASH_SPACE,
-  filesBelow,
-  loadChain,
-  objectFiles,
-  storeChain,
-  temporaryDirectory,
-} from '../support/l2-objects.ts'
-
-/** A file system of its own, small; undefined where this process may not mount one. */
-function smallDisk(bytes: number): { path: string; remove: () => void } | undefined {
-  const directory = temporaryDirectory()
-  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${bytes}`, 'tmpfs', directory.path])
-  if (mounted.status !== 0) {
-    directory.remove()
-    return undefined
-  }
-  return {
-    path: directory.path,
-    remove: () => {
-      spawnSync('umount', [directory.path])
-      directory.remove()
-    },
-  }
-}
+import { bytesOf, CRASH_SPACE, filesBelow, loadChain, objectFiles, storeChain } from '../support/l2-objects.ts'
+import { smallDisk } from '../support/small-disk.ts'
 
 it('a disk that is really full ends stores as full, leaves nothing half-written, and serves what it has', async (context) => {
   const disk = smallDisk(1 << 20)
