@@ -352,3 +352,15 @@ describe('a corrupt object in a bucket', needsS3Server(), () => {
     expect(files('objects')).toHaveLength(1)
   })
 })
+
+it('a close does not wait for a listing that hangs', needsS3Server(), async () => {
+  const proxy = await weather()
+  const clock = new ManualClock(0, Date.now())
+  const adapter = await opened({ endpoint: proxy.endpoint, relistMs: 60_000 }, clock)
+  const before = proxy.seen.length
+  proxy.answer = () => 'hang'
+  clock.advance(60_000)
+  await until('a listing', () => (proxy.seen.length > before ? true : undefined))
+  await adapter.close()
+  expect(proxy.seen).toHaveLength(before + 1)
+})

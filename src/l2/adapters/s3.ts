@@ -47,6 +47,7 @@ export class S3Adapter implements L2Adapter {
   readonly #formats = new Map<number, RecordFormat>()
   readonly #running = new Set<Promise<unknown>>()
   #listing: Timer | undefined
+  #closing = new AbortController()
   #isOpen = false
 
   constructor(options: S3AdapterOptions, parts: S3Parts) {
@@ -59,7 +60,15 @@ export class S3Adapter implements L2Adapter {
     this.#names = new ObjectNames(prefix)
     this.#held = new BucketIndex({ capacityBytes, bucket: this.#bucket, names: this.#names, wallMs })
     const background = (work: Promise<unknown>) => this.#background(work)
-    const shared = { options, held: this.#held, bucket: this.#bucket, names: this.#names, wallMs, background }
+    const shared = {
+      options,
+      held: this.#held,
+      bucket: this.#bucket,
+      names: this.#names,
+      wallMs,
+      background,
+      closing: () => this.#closing.signal,
+    }
     this.#writer = new ObjectWriter(shared)
     this.#reader = new ObjectReader(shared)
     this.#lookupLanes = new Lanes(parallelism)
@@ -67,6 +76,7 @@ export class S3Adapter implements L2Adapter {
 
   /** @throws CacheError CONFIG_INVALID, L2_UNAVAILABLE, L2_TIMEOUT */
   async open(): Promise<void> {
+    this.#closing = new AbortController()
     this.#client.open()
     try {
       await this.#relist()
@@ -176,6 +186,7 @@ export class S3Adapter implements L2Adapter {
     if (!this.#isOpen) return
     this.#isOpen = false
     this.#listing?.cancel()
+    this.#closing.abort()
     while (this.#running.size > 0) await Promise.allSettled(this.#running) // what ends may leave work in the background
     await this.#held.idle()
     await this.#client.close()
@@ -183,7 +194,7 @@ export class S3Adapter implements L2Adapter {
 
   /** Makes the index what the bucket has, and evicts down to the capacity. */
   async relist(signal: AbortSignal): Promise<void> {
-    await this.#run(signal, () => this.#relist())
+    await this.#run(signal, () => this.#relist(signal))
   }
 
   /** Checks the index: for tests. */
@@ -258,13 +269,12 @@ export class S3Adapter implements L2Adapter {
     })
   }
 
-  async #relist(): Promise<void> {
-    await this.#held.refresh()
+  async #relist(signal = this.#closing.signal): Promise<void> {
+    await this.#held.refresh(signal)
     await this.#held.alone(async () => {
       const condemned: Condemned[] = []
       this.#held.makeRoom(condemned)
-      const limit = this.#client.limit(REQUEST_LIMIT_MS)
-      await this.#held.remove(condemned, limit.signal).finally(() => limit.done())
+      await this.#bucket.within(REQUEST_LIMIT_MS, signal, (limited) => this.#held.remove(condemned, limited))
     })
   }
 

@@ -26,6 +26,8 @@ export interface Condemned {
   readonly reason: 'room' | 'quota' | undefined
 }
 
+/** Objects of a page that are looked into for the space that they belong to. */
+const PAGE_READS_MAX = 8
 /** One page of a listing, or one answer to what an opening asks. */
 const PAGE_LIMIT_MS = 30_000
 
@@ -239,12 +241,14 @@ export class BucketIndex {
     signal: AbortSignal | undefined,
   ): Promise<void> {
     const { bucket, names } = this.#parts
+    let reads = 0
     for (const { key } of page) {
       const digest = names.parseObject(key)?.digest
-      if (digest === undefined || bySpace.get(digest) !== undefined) continue
+      if (digest === undefined || bySpace.get(digest) !== undefined || reads >= PAGE_READS_MAX) continue
       const known = this.spaces.entries.find((entry) => entry.digest === digest)
       bySpace.set(digest, known)
       if (known !== undefined) continue
+      reads += 1
       const bytes = await bucket.within(PAGE_LIMIT_MS, signal, (limited) => bucket.getBytes(key, limited, HEADER_BYTES))
       const header = bytes === undefined ? 'short' : readHeader(bytes.subarray(0, HEADER_BYTES))
       if (typeof header === 'string' || spaceDigest(header.space) !== digest) continue

@@ -13,6 +13,8 @@ export interface BucketParts {
   readonly wallMs: () => number
   /** Takes work that nobody waits for but the adapter's `close`. */
   readonly background: (work: Promise<unknown>) => void
+  /** Fires when the adapter closes: ends what nobody waits for. */
+  readonly closing: () => AbortSignal
 }
 
 const LIMIT_MS = 30_000
@@ -27,10 +29,10 @@ export class Quarantine {
 
   /** Moves a held object away: nobody is sent to it any more, at once. One that cannot be moved is deleted. */
   take(node: number): Promise<void> {
-    const { options, held, bucket, names, wallMs } = this.#parts
+    const { options, held, bucket, names, wallMs, closing } = this.#parts
     const condemned = held.condemn(node)
     return held.alone(() =>
-      bucket.within(LIMIT_MS, undefined, async (signal) => {
+      bucket.within(LIMIT_MS, closing(), async (signal) => {
         if (options.quarantineObjects > 0) {
           const { space, hash, name } = condemned
           const to = names.quarantineOf(space.digest, hash, wallMs())

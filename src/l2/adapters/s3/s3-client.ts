@@ -108,7 +108,9 @@ export class S3Client {
    */
   async send(request: S3Request, signal: AbortSignal): Promise<Answer> {
     const pieces = request.pieces ?? []
-    const payloadHash = pieces.length > 0 && !this.#isSigned ? UNSIGNED_PAYLOAD : payloadHashOf(pieces)
+    // Objects alone go unsigned: what is asked for in a body is always signed.
+    const isUnsigned = request.method === 'PUT' && pieces.length > 0 && !this.#isSigned
+    const payloadHash = isUnsigned ? UNSIGNED_PAYLOAD : payloadHashOf(pieces)
     let hasRefreshed = false
     for (let tries = 1; ; tries += 1) {
       const answer = await this.#try(request, pieces, payloadHash, tries, signal)
