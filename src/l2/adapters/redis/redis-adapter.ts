@@ -159,7 +159,7 @@ export class RedisAdapter implements L2Adapter {
 
   list(cursor: string, countMax: number, signal: AbortSignal): Promise<ObjectPage> {
     return this.#run(signal, async () => {
-      if (cursor === '') await this.#pool.scan(signal)
+      if (cursor === '') await this.#recount(signal)
       return objectPage(this.#pool.index, this.#pool.spaces, cursor, countMax)
     })
   }
@@ -245,11 +245,19 @@ export class RedisAdapter implements L2Adapter {
     return { batch, space, format, hashes, parents: keyWords(batch.parents), keys, outcomes, bytes: 0 }
   }
 
+  /** Counts anew, and evicts what others stored too much. */
+  async #recount(signal: AbortSignal): Promise<void> {
+    await this.#pool.scan(signal)
+    if (this.#pool.isOver) await this.#alone(() => this.#pool.trim(signal))
+  }
+
   /** Notes what was used, and counts anew when it is time. */
   #finish({ batch, space, hashes, parents }: ObjectBatch): void {
     this.#pool.index.refresh(space.id, hashes, parents, batch.count)
-    if (!this.#pool.isScanDue) return
-    this.#pool.scan(this.#closing.signal).catch(() => undefined) // tried again with the next batch
+    const { signal } = this.#closing
+    // What fails here is tried again with the next batch.
+    if (this.#pool.isScanDue) this.#recount(signal).catch(() => undefined)
+    else if (this.#pool.isOver) this.#alone(() => this.#pool.trim(signal)).catch(() => undefined)
   }
 }
 

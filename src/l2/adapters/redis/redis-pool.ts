@@ -45,6 +45,12 @@ export class RedisPool {
     this.room = new ObjectRoom(this.index, this.spaces, options.capacityBytes)
   }
 
+  /** Whether more is held than the capacity: others stored too. */
+  get isOver(): boolean {
+    const { capacityBytes } = this.#options
+    return capacityBytes > 0 && this.index.heldBytes > capacityBytes
+  }
+
   /** Whether a scan is due and none runs. */
   get isScanDue(): boolean {
     return this.#scanning === undefined && this.#clock.nowMs() - this.#scannedAtMs >= this.#options.rescanMs
