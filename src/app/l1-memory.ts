@@ -3,6 +3,7 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import type { ServeConfig } from '../config/load-config.ts'
+import { formatBytes } from '../config/units.ts'
 import type { Clock } from '../core/clock.ts'
 import { CacheError } from '../core/errors.ts'
 import type { TenantId } from '../core/ids.ts'
@@ -35,7 +36,7 @@ export interface L1Memory {
   readonly journal: WarmJournal | null
   /** Null = L1 is empty. */
   readonly leftover: Leftover | null
-  /** Lets go of it. What was kept stays for the next engine, unless `keeps` is false. */
+  /** Lets go of it. It stays for the next engine. */
   close(): void
 }
 
@@ -55,6 +56,9 @@ export interface L1MemoryParts {
 interface Identity {
   readonly uuid: string
   readonly bootId: string
+  /** Of the segment: its size is the default of the next start. */
+  readonly name: string
+  readonly bytes: number
 }
 
 /** Why an earlier engine's L1 is not taken over, in words that follow "L1 starts cold: ". */
@@ -145,24 +149,34 @@ class L1MemoryOpener {
     const { capacityBytes } = config.l1
     rmSync(join(dataDir, IDENTITY), { force: true })
     rmSync(this.#journalPath, { force: true })
-    const common = { replaceStale: true }
-    const index = await openSegment({ name: `${name}.index`, bytes: this.#tableBytes, ...common })
+    const progress = onProgress === undefined ? {} : { onProgress: (done: number) => onProgress(done, capacityBytes) }
+    const segment = await openSegment({ name, bytes: capacityBytes, replaceStale: true, ...progress })
     try {
-      const segment = await openSegment({
-        name,
-        bytes: capacityBytes,
-        ...common,
-        ...(onProgress === undefined ? {} : { onProgress: (done: number) => onProgress(done, capacityBytes) }),
-      })
+      const index = await this.#createIndex()
+      if (index === null) return withoutTables(segment)
       const facts = { segmentInode: segment.inode, indexInode: index.inode, startMs: clock.nowMs() }
       const header = headerFor(config, randomUUID(), facts)
       writeHeader(index.memory.subarray(0, HEADER_BYTES), header)
-      writeIdentity(dataDir, { uuid: header.uuid, bootId: header.bootId })
+      const { uuid, bootId } = header
+      writeIdentity(dataDir, { uuid, bootId, name, bytes: capacityBytes })
       return this.#memory(segment, index, this.#layTables(index), header, null)
     } catch (error) {
-      index.unlink()
-      index.close()
+      segment.unlink()
+      segment.close()
       throw error
+    }
+  }
+
+  /** Null when shared memory has no room for the tables: the engine serves all the same. */
+  async #createIndex(): Promise<SharedSegment | null> {
+    const { name, logger } = this.#parts
+    try {
+      return await openSegment({ name: `${name}.index`, bytes: this.#tableBytes, replaceStale: true })
+    } catch (error) {
+      if (!(error instanceof CacheError) || error.code !== 'SHARED_MEMORY_TOO_SMALL') throw error
+      const room = formatBytes(this.#tableBytes)
+      logger.warn(`L1 will not outlive this engine: its tables need ${room} more of shared memory; lower --l1-size`)
+      return null
     }
   }
 
@@ -212,6 +226,14 @@ function areSpaces({ spaces }: JournalContents, chunkTokens: number): boolean {
     if (error instanceof CacheError) return false
     throw error
   }
+}
+
+function withoutTables(segment: SharedSegment): L1Memory {
+  const close = () => {
+    segment.unlink()
+    segment.close()
+  }
+  return { segment, journal: null, leftover: null, close }
 }
 
 function readIdentity(dataDir: string): Identity | undefined {

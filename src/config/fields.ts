@@ -11,6 +11,8 @@ export interface MachineFacts {
   readonly hostName: string
   /** Free bytes of the file system that holds, or would hold, this path. */
   freeDiskBytes(path: string): number
+  /** Size of the L1 that the last engine of this data directory left in shared memory; 0 = it left none. */
+  keptL1Bytes(dataDir: string): number
 }
 
 /** What a derived default may look at: the machine, and every option of an earlier row. */

@@ -11,10 +11,16 @@ const SECOND = { minimumMs: 1, maximumMs: 60_000 }
 export const l1Fields = {
   capacityBytes: bytes(
     '--l1-size',
-    derived('min(4GiB, a quarter of available memory, 80 % of free /dev/shm)', ({ machine }) => {
-      const room = Math.min(4 * GIB, machine.availableMemoryBytes / 4, machine.freeSharedMemoryBytes * 0.8)
-      return Math.max(MIB, Math.floor(room / MIB) * MIB)
-    }),
+    derived(
+      'that of the L1 to take over, else min(4GiB, a quarter of available memory, 80 % of free /dev/shm)',
+      (known) => {
+        const { machine } = known
+        const keptBytes = machine.keptL1Bytes(known.value<string>('--data-dir'))
+        if (keptBytes > 0) return keptBytes
+        const room = Math.min(4 * GIB, machine.availableMemoryBytes / 4, machine.freeSharedMemoryBytes * 0.8)
+        return Math.max(MIB, Math.floor(room / MIB) * MIB)
+      },
+    ),
     'Host memory reserved for the L1 arena, in shared memory.',
     MIB,
   ),

@@ -149,6 +149,7 @@ function checkedOptions(options: Readonly<Record<string, unknown>>) {
     cpus: 2,
     workingDirectory: '/',
     hostName: 'pod',
+    keptL1Bytes: () => 0,
     freeDiskBytes: () => Number.MAX_SAFE_INTEGER,
   }
   const file = 'engine.spec'

@@ -149,6 +149,14 @@ describe('L1 over restarts', () => {
     }
   })
 
+  it('keeps its size when none is given, whatever memory is free by then', async () => {
+    let engine = await home.start({ flags: FLAGS, l1Size: '16MiB' })
+    await engine.stop('SIGKILL')
+    engine = await home.start({ flags: FLAGS, l1Size: '' })
+    expect(statSync(home.segmentPath).size).toBe(16 * 1024 ** 2)
+    expect(engine.stderr).toBe('')
+  })
+
   it.each([
     ['the size of L1', { flags: FLAGS, l1Size: '32MiB' }, '--l1-size is 32MiB and was 64MiB'],
     [

@@ -37,7 +37,7 @@ export interface EngineProcessOptions {
   readonly dataDir: string
   /** Relative to the repository. */
   readonly main?: string
-  /** Default: 64MiB. */
+  /** Default: 64MiB; '' = what the engine chooses. */
   readonly l1Size?: string
   /** Default: a free one. */
   readonly mpPort?: number
@@ -64,7 +64,8 @@ export class EngineProcess {
     const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, flags = [] } = options
     const ports = ['--http-port', '0', '--prometheus-port', '0', '--mp-port', String(mpPort)]
     const argv = ['serve', '--data-dir', dataDir, ...ports]
-    const child = spawn(process.execPath, [main, ...argv, '--l1-size', l1Size, ...flags], {
+    const size = l1Size === '' ? [] : ['--l1-size', l1Size]
+    const child = spawn(process.execPath, [main, ...argv, ...size, ...flags], {
       cwd: REPOSITORY,
       env: ENVIRONMENT,
     })

@@ -8,4 +8,5 @@ export const TEST_MACHINE: MachineFacts = {
   workingDirectory: '/home/someone',
   hostName: 'machine-one',
   freeDiskBytes: () => 100 * 1024 ** 3,
+  keptL1Bytes: () => 0,
 }
