@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { CacheError } from '../core/errors.ts'
 import type { SpaceId } from '../core/ids.ts'
 import type { L1Cache } from '../l1/l1-cache.ts'
-import type { TenantUsage } from '../l2/adapter.ts'
+import type { QuotaChanges, TenantUsage } from '../l2/adapter.ts'
 import type { AdapterSet, Attached } from '../l2/adapter-set.ts'
 import type { MetricCells } from '../metrics/cells.ts'
 import type { QuotaOptions } from './options.ts'
@@ -65,6 +65,8 @@ export class Quotas {
   readonly #usage = new Map<string, readonly TenantUsage[]>()
   /** Rows of the metric cells that `refresh` wrote last, by adapter row. */
   readonly #rows = new Map<number, Set<number>>()
+  /** By adapter name: salts of changes that it did not take. */
+  readonly #untold = new Map<string, Set<string>>()
   #keeper: QuotaKeeper | undefined
   #lastSave: Promise<unknown> = Promise.resolve()
   #refreshing: Promise<void> | undefined
@@ -116,11 +118,9 @@ export class Quotas {
 
   /** Puts every quota in force in an adapter that was just attached: nothing is stored there before. */
   attach(name: string): void {
-    const { options, adapters } = this.#parts
-    const attached = adapters.find(name)
-    if (attached === undefined || (this.#own.size === 0 && options.l2DefaultBytes === 0)) return
-    const bySalt = [...this.#own.values()].map(({ salt, l2Bytes }) => [salt, optionalLimit(l2Bytes)] as const)
-    void this.#tell(attached, { defaultBytes: limitOf(options.l2DefaultBytes), bySalt })
+    const attached = this.#parts.adapters.find(name)
+    const isUnlimited = this.#own.size === 0 && this.#parts.options.l2DefaultBytes === 0
+    if (attached !== undefined && !isUnlimited) void this.#tellAll(attached, [])
   }
 
   /** Asks adapters what tenants hold, and writes the metric cells. One at a time; never rejects. */
@@ -162,20 +162,34 @@ export class Quotas {
     this.#parts.l1.spaces.salts.setLimit(salt, optionalLimit(this.#own.get(salt)?.l1Bytes))
   }
 
-  async #tell(
-    attached: Attached,
-    changes: Parameters<NonNullable<Attached['adapter']['setQuotas']>>[0],
-  ): Promise<void> {
+  /** @param ended salts whose quota may have ended without the adapter knowing. */
+  #tellAll(attached: Attached, ended: Iterable<string>): Promise<void> {
+    const bySalt = new Map<string, number | undefined>([...ended].map((salt) => [salt, undefined]))
+    for (const { salt, l2Bytes } of this.#own.values()) bySalt.set(salt, optionalLimit(l2Bytes))
+    return this.#tell(attached, { defaultBytes: limitOf(this.#parts.options.l2DefaultBytes), bySalt: [...bySalt] })
+  }
+
+  /** Never rejects: what an adapter did not hear is told again at the next refresh. */
+  async #tell(attached: Attached, changes: QuotaChanges): Promise<void> {
+    const { name, adapter } = attached
     try {
-      await this.#inTime(async (signal) => attached.adapter.setQuotas?.(changes, signal))
+      await this.#inTime(async (signal) => adapter.setQuotas?.(changes, signal))
       attached.refresh()
     } catch (error) {
       this.#parts.onError('quotas', error)
+      const untold = this.#untold.get(name) ?? new Set()
+      for (const [salt] of changes.bySalt) untold.add(salt)
+      this.#untold.set(name, untold)
     }
   }
 
   async #refresh(): Promise<void> {
     const live = this.#live()
+    for (const [name, salts] of [...this.#untold]) {
+      this.#untold.delete(name)
+      const attached = live.find((one) => one.name === name)
+      if (attached !== undefined) await this.#tellAll(attached, salts)
+    }
     await Promise.all(
       live.map(async ({ name, adapter }) => {
         try {

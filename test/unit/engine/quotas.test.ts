@@ -113,3 +113,26 @@ it('changes nothing when a quota cannot be kept', async () => {
   expect(await quotas.set('a', { l1Bytes: SHARD, l2Bytes: undefined })).toBe(true)
   stop()
 })
+
+it('tells an adapter again what it did not take, also that a quota has ended', async () => {
+  const { quotas, memory, put, clock, stop, errors } = await setUp()
+  await put('a', [1, 1, 1])
+  const take = memory.setQuotas.bind(memory)
+  memory.setQuotas = () => Promise.reject(new CacheError('L2_UNAVAILABLE', 'down'))
+  await quotas.set('a', { l1Bytes: undefined, l2Bytes: SHARD })
+  expect([memory.usage().objects, errors.length]).toEqual([3, 1])
+  memory.setQuotas = take
+  clock.advance(1_000)
+  quotas.sweep()
+  await settle(clock)
+  expect(memory.usage().objects).toBe(1)
+  memory.setQuotas = () => Promise.reject(new CacheError('L2_UNAVAILABLE', 'down'))
+  await quotas.set('a', undefined)
+  memory.setQuotas = take
+  clock.advance(1_000)
+  quotas.sweep()
+  await settle(clock)
+  await put('a', [2, 2])
+  expect(memory.usage().objects).toBe(3)
+  stop()
+})

@@ -9,6 +9,8 @@ import {
   OUTCOME_CORRUPT,
   OUTCOME_FAILED,
   OUTCOME_OK,
+  type QuotaChanges,
+  type TenantUsage,
 } from '../../adapter.ts'
 import { scrubObjects } from '../../scrub-objects.ts'
 
@@ -111,6 +113,15 @@ export class FaultAdapter implements L2Adapter {
   async scrub(batch: KeyBatch, outcomes: Uint8Array, signal: AbortSignal): Promise<number> {
     const { through } = await this.#meet(signal)
     return scrubObjects(this.#inner, batch, outcomes, through)
+  }
+
+  /** Without faults, as `tenants` is: they are asked by the clock, and would shift what batches meet. */
+  async setQuotas(changes: QuotaChanges, signal: AbortSignal): Promise<boolean> {
+    return (await this.#inner.setQuotas?.(changes, signal)) ?? false
+  }
+
+  async tenants(signal: AbortSignal): Promise<TenantUsage[]> {
+    return (await this.#inner.tenants?.(signal)) ?? []
   }
 
   usage(): AdapterUsage {

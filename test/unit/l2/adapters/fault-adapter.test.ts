@@ -90,3 +90,12 @@ describe('the fault adapter', () => {
     expect(inner.usage().objects).toBe(0)
   })
 })
+
+it('hands quotas on, and says what tenants hold, without faults of its own', async () => {
+  const { adapter, inner } = await open({ errorRate: 1 })
+  const signal = new AbortController().signal
+  expect(await adapter.setQuotas({ bySalt: [['', SPACE.shardBytes]] }, signal)).toBe(true)
+  expect(await storeChain(inner, 1, 0, 1)).toEqual([OUTCOME_OK])
+  await storeChain(inner, 2, 0, 1)
+  expect(await adapter.tenants(signal)).toEqual([{ model: 'm', salt: '', bytes: SPACE.shardBytes, objects: 1 }])
+})
