@@ -201,6 +201,16 @@ describe('the redis adapter and its server', needsRedis(), () => {
     expect(await storeChain(adapter, 1, 0, 4, LARGE)).toEqual(Array(4).fill(OUTCOME_OK))
   })
 
+  it('is full for an object that the protocol cannot carry, and asks nobody', async () => {
+    const adapter = await throughProxy()
+    const space = { ...SPACE, shardBytes: 512 * 1024 ** 2 }
+    const before = proxy.passed.toServer
+    const outcomes = new Uint8Array(1)
+    await adapter.store(chainBatch(space, 1, 0, 1), [new Uint8Array(space.shardBytes)], outcomes, NEVER)
+    expect([...outcomes]).toEqual([OUTCOME_FULL])
+    expect(proxy.passed.toServer).toBe(before)
+  })
+
   it('takes what the server evicts for not found, and for gone', async () => {
     const adapter = await open(server.url)
     await storeChain(adapter, 1, 0, 3)

@@ -4,7 +4,7 @@ import { followsNeighbour } from '../../key-words.ts'
 import { HEADER_BYTES } from '../../object-format.ts'
 import type { ObjectBatch } from './object-batch.ts'
 import { setObject } from './object-commands.ts'
-import { command, type RedisCommand, type Reply, ServerError } from './redis-command.ts'
+import { BULK_BYTES_MAX, command, type RedisCommand, type Reply, ServerError } from './redis-command.ts'
 import type { RedisPool } from './redis-pool.ts'
 import type { RedisServers } from './redis-servers.ts'
 
@@ -41,6 +41,10 @@ export class ObjectWriter {
   /** Fills in the outcomes of a batch. @returns the commands, with their replies: why something failed. */
   async store(work: ObjectBatch, sources: readonly Uint8Array[], signal: AbortSignal): Promise<RedisCommand[]> {
     const { batch, keys, format, outcomes } = work
+    if (HEADER_BYTES + batch.space.shardBytes > BULK_BYTES_MAX) {
+      outcomes.fill(OUTCOME_FULL, 0, batch.count)
+      return []
+    }
     const questions = await this.#confirmHeld(work, signal)
     const { writes, others } = await this.#alone(() => this.#begin(work, questions, signal))
     const commands = writes.map(({ key }) => setObject(keys[key]!, format, batch, key, sources[key]!))

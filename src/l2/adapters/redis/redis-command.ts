@@ -1,5 +1,8 @@
 import type { CacheError } from '../../../core/errors.ts'
 
+/** The longest string of the protocol. */
+export const BULK_BYTES_MAX = 512 * 1024 ** 2
+
 /** An error that the server answered with: `word` is its first word, such as OOM or MOVED. */
 export class ServerError extends Error {
   override readonly name = 'ServerError'

@@ -1,8 +1,6 @@
-import { type RedisCommand, type Reply, ServerError } from './redis-command.ts'
+import { BULK_BYTES_MAX, type RedisCommand, type Reply, ServerError } from './redis-command.ts'
 
 const SCRATCH_BYTES = 16 * 1024
-/** The protocol's own limit. */
-const BULK_BYTES_MAX = 512 * 1024 ** 2
 const LF = 10
 const CRLF_BYTES = 2
 
