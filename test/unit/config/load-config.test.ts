@@ -281,6 +281,10 @@ const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
   [['--l2', 'name=a,name=b,type=memory,capacity=1GiB'], '--l2', 'written twice'],
   [['--l2', 'name=a,type=memory,capacity=1GiB', '--l2', 'name=a,type=memory,capacity=1GiB'], '--l2', 'used twice'],
   [['--l2', 'name=a,type=memory,capacity=1GiB,retries=many'], '--l2', 'retries is wrong'],
+  [['--l2', 'name=a,type=memory,capacity=1GiB,admit-touches=0'], '--l2', 'admit-touches is wrong'],
+  [['--l2', 'name=a,type=memory,capacity=1GiB,write=around'], '--l2', 'write is wrong'],
+  [['--l1-policy', 'arc', '--l2', 'name=a,type=memory,capacity=1GiB,write=back'], '--l2', 'needs --l1-policy lru'],
+  [['--quota-default-l1', 'much'], '--quota-default-l1', 'write a size'],
   [['--simulated-device-profile', 'h900'], '--simulated-device-profile', 'write one of'],
 ]
 
@@ -291,6 +295,29 @@ it.each(BAD_FLAGS)('refuses the flags %j, naming %s', (argv, field, says) => {
   expect(error.message).toContain(field)
   expect(error.message).toContain(says)
   expect(error.message).not.toContain('\n')
+})
+
+it('reads flow control and quotas, by adapter and for all', () => {
+  const own = 'store-budget=1MiB,store-pending=2MiB,load-budget=3MiB,load-pending=4MiB,admit-touches=2,write=back'
+  const flags = ['--quota-default-l1', '5MiB', '--transfer-load-skip-slower', '8000', '--transfer-write-back-at', '0.7']
+  const { options } = load([
+    `--l2=name=a,type=memory,capacity=1GiB,${own}`,
+    '--l2=name=b,type=memory,capacity=1GiB',
+    ...flags,
+  ])
+  const MIB = 1024 ** 2
+  expect(options.l2.adapters.map(({ limits }) => limits)).toMatchObject([
+    { storeBudgetBytes: MIB, storePendingBytes: 2 * MIB, loadBudgetBytes: 3 * MIB, loadPendingBytes: 4 * MIB },
+    { storeBudgetBytes: 0, storePendingBytes: 0, loadBudgetBytes: 0, loadPendingBytes: 0 },
+  ])
+  expect(options.l2.adapters.map(({ limits }) => [limits.admitTouches, limits.writePolicy])).toEqual([
+    [2, 'back'],
+    [1, 'through'],
+  ])
+  expect(options.quota).toEqual({ l1DefaultBytes: 5 * MIB, l2DefaultBytes: 0 })
+  const { capacityBytes } = options.l1
+  expect(options.transfer).toMatchObject({ storePendingBytes: capacityBytes, loadPendingBytes: capacityBytes })
+  expect(options.transfer).toMatchObject({ skipSlowerTokensPerSecond: 8000, writeBackRatio: 0.7 })
 })
 
 it('names the variable at fault', () => {
