@@ -221,7 +221,10 @@ class L1MemoryOpener {
 function areSpaces({ spaces }: JournalContents, chunkTokens: number): boolean {
   const scratch = new KeySpaces()
   try {
-    return spaces.every((space, id) => scratch.open({ ...space, chunkTokens, tenant: 0 as TenantId }) === id)
+    return spaces.every((space, id) => {
+      if (space.isAfterRetirement === true) scratch.retire(space.model, space.ranks)
+      return scratch.open({ ...space, chunkTokens, tenant: 0 as TenantId }) === id
+    })
   } catch (error) {
     if (error instanceof CacheError) return false
     throw error

@@ -24,7 +24,7 @@ import { readPushFiles } from './push-files.ts'
 import { QuotaFile } from './quota-file.ts'
 import { ServiceLink } from './service-link.ts'
 import { startRuntime } from './start-runtime.ts'
-import type { TakenOver } from './take-over.ts'
+import { keepNames, type TakenOver } from './take-over.ts'
 import { sizeThreadPool } from './thread-pool.ts'
 
 /** Time for stores under way to reach L2 at a stop, and for HTTP answers under way. */
@@ -188,12 +188,12 @@ async function serversOf(
   })
   const startedAt = new Date(clock.wallMs()).toISOString()
   const models = new ModelRegistry(config.engine.models, config.l1.capacityBytes)
-  for (const model of leftover?.contents.models ?? []) models.register(model)
-  if (journal !== null) models.onRegister = (model) => journal.model(model)
+  for (const model of leftover?.contents.models ?? []) models.restore(model)
   const common = { engine: runtime.engine, models, hasher, clock }
   const onError = (error: unknown) => logger.error({ err: error }, 'a bug while answering a client of the MP wire')
   const mp = new MpServer(config.mp, { ...common, segment, log: logger, journal, onError })
   mp.restore(leftover?.contents.workers ?? [])
+  keepNames({ engine: runtime.engine, models, mp, journal, logger })
   const service = new EngineService({
     ...common,
     quotas: runtime.quotas,

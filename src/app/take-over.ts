@@ -1,9 +1,12 @@
 import type { Logger } from 'pino'
 import { formatBytes } from '../config/units.ts'
 import type { Engine } from '../engine/engine.ts'
+import type { ModelRegistry } from '../engine/model-registry.ts'
 import type { Recovered } from '../l1/recovery.ts'
+import type { MpServer } from '../server/mp/mp-server.ts'
 import type { Checksums } from '../transfer/checksums.ts'
 import type { L1Memory } from './l1-memory.ts'
+import type { WarmJournal } from './warm-journal.ts'
 
 /** What an engine has of the one before it. */
 export interface TakenOver extends Recovered {
@@ -14,19 +17,22 @@ export interface TakenOver extends Recovered {
 }
 
 /**
- * Fills a new engine with what L1's memory holds of the one before, verifies it, and has what comes new written down
- * from here on. Before anything else uses the engine.
+ * Fills a new engine with what L1's memory holds of the one before, and verifies it. Before anything else uses the
+ * engine.
  */
 export async function takeOver(
   engine: Engine,
-  { leftover, journal }: L1Memory,
+  { leftover }: L1Memory,
   checksums: Checksums,
   logger: Logger,
 ): Promise<TakenOver | null> {
   let takenOver: TakenOver | null = null
   if (leftover !== null) {
     const { contents, survey } = leftover
-    for (const space of contents.spaces) engine.openSpace(space)
+    for (const space of contents.spaces) {
+      if (space.isAfterRetirement === true) engine.l1.spaces.retire(space.model, space.ranks)
+      engine.openSpace(space)
+    }
     const recovered = engine.l1.recover(survey)
     const owners = [survey.ownerMax, ...contents.workers.map(({ owner }) => owner)]
     engine.sessions.startOwnersAfter(Math.max(...owners))
@@ -36,8 +42,36 @@ export async function takeOver(
     takenOver = { ...recovered, verifiedShards: shards, corruptShards: corrupt, workers }
     logger.info(takenOver, lineOf(takenOver))
   }
-  if (journal !== null) engine.l1.spaces.onOpen = (space) => journal.space(space)
   return takenOver
+}
+
+/** Has new key spaces and layouts written down, and lets new layouts take the place of those that were taken over. */
+export function keepNames({
+  engine,
+  models,
+  mp,
+  journal,
+  logger,
+}: {
+  readonly engine: Engine
+  readonly models: ModelRegistry
+  readonly mp: MpServer
+  readonly journal: WarmJournal | null
+  readonly logger: Logger
+}): void {
+  const retired = new Set<string>()
+  const keyOf = ({ model, ranks }: { model: string; ranks: number }) => `${ranks}:${model}`
+  engine.l1.spaces.onOpen = (space) => {
+    journal?.space({ ...space, isAfterRetirement: retired.delete(keyOf(space)) })
+  }
+  models.onRegister = (model) => journal?.model(model)
+  models.onReplaced = (before, now) => {
+    const shards = engine.forgetLayout(now.model, now.ranks)
+    retired.add(keyOf(now))
+    mp.forgetWorkers(now.model, now.ranks)
+    const text = `model ${JSON.stringify(now.model)} starts cold: its layout is ${now.layout} and was ${before.layout}`
+    logger.warn({ shards, bytes: now.shardBytes, bytesBefore: before.shardBytes }, text)
+  }
 }
 
 function lineOf({ chunks, bytes, droppedShards, corruptShards }: TakenOver): string {

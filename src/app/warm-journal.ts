@@ -4,7 +4,10 @@ import type { SpaceSpec } from '../l1/key-spaces.ts'
 import type { WireContext } from '../protocol/mp/messages.ts'
 
 /** A key space, in the order of their ids. */
-export type JournalSpace = Pick<SpaceSpec, 'model' | 'salt' | 'ranks' | 'shardBytes' | 'layout'>
+export type JournalSpace = Pick<SpaceSpec, 'model' | 'salt' | 'ranks' | 'shardBytes' | 'layout'> & {
+  /** The spaces of its model before it were retired before it was opened. */
+  readonly isAfterRetirement?: boolean
+}
 
 /** A worker of the MP wire that is registered. */
 export interface JournalWorker {
@@ -35,7 +38,7 @@ const EMPTY: JournalContents = { spaces: [], models: [], workers: [] }
  * is written before anything is said that depends on it. Rows come with new tenants and workers, not with requests.
  *
  *   head    the segment that it belongs to
- *   space   the next key space        model    a layout that was announced
+ *   space   the next key space        model    a layout that was announced, in the place of one before
  *   worker  a worker registered       gone     it left, or was given up
  *
  * The last line of a killed engine may be torn: nobody was told what it says. A journal that cannot be written any more
@@ -96,8 +99,8 @@ export class WarmJournal {
     return new WarmJournal(fd, onBroken)
   }
 
-  space({ model, salt, ranks, shardBytes, layout }: JournalSpace): void {
-    this.#append({ kind: 'space', model, salt, ranks, shardBytes, layout })
+  space({ model, salt, ranks, shardBytes, layout, isAfterRetirement = false }: JournalSpace): void {
+    this.#append({ kind: 'space', model, salt, ranks, shardBytes, layout, isAfterRetirement })
   }
 
   model(model: RegisteredModel): void {
@@ -140,12 +143,12 @@ function parseRow(line: string): Row | undefined {
 
 function contentsOf(rows: readonly Row[]): JournalContents {
   const spaces: JournalSpace[] = []
-  const models: RegisteredModel[] = []
+  const models = new Map<string, RegisteredModel>()
   const workers = new Map<string, JournalWorker>()
   try {
     for (const { kind, ...row } of rows) {
       if (kind === 'space') spaces.push(row as JournalSpace)
-      if (kind === 'model') models.push(row as RegisteredModel)
+      if (kind === 'model') addModel(models, row as RegisteredModel)
       if (kind === 'gone') workers.delete((row as { id: string }).id)
       if (kind !== 'worker') continue
       const { id, owner, context } = row as { id: string; owner: number; context: object }
@@ -155,5 +158,9 @@ function contentsOf(rows: readonly Row[]): JournalContents {
   } catch {
     return EMPTY // a number that is none
   }
-  return { spaces, models, workers: [...workers.values()] }
+  return { spaces, models: [...models.values()], workers: [...workers.values()] }
+}
+
+function addModel(models: Map<string, RegisteredModel>, model: RegisteredModel): void {
+  models.set(`${model.ranks}:${model.model}`, model)
 }

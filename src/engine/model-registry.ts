@@ -16,8 +16,12 @@ export const LAYOUT_LENGTH_MAX = 64
 export class ModelRegistry {
   /** Told of each new layout, before it may be used. */
   onRegister: ((model: RegisteredModel) => void) | null = null
+  /** Told of a layout of an earlier engine that another one replaces: what is cached under it must go. */
+  onReplaced: ((before: RegisteredModel, now: RegisteredModel) => void) | null = null
   readonly #limit: number
   readonly #largestShardBytes: number
+  /** Layouts that an earlier engine knew, and that no client has announced to this one. */
+  readonly #recovered = new Set<RegisteredModel>()
   readonly #models = new Map<string, Map<number, RegisteredModel>>()
   #count = 0
 
@@ -26,13 +30,28 @@ export class ModelRegistry {
     this.#largestShardBytes = largestShardBytes
   }
 
+  /** Knows a layout that was announced to an earlier engine. It holds until a client announces another. @throws as `register` */
+  restore(model: RegisteredModel): void {
+    this.register(model)
+    this.#recovered.add(this.#find(model.model, model.ranks)!)
+  }
+
+  /** A client works with the layout of this model: it holds from here on. */
+  confirm(model: string, ranks: number): void {
+    if (this.#recovered.size > 0) this.#recovered.delete(this.#find(model, ranks)!)
+  }
+
   /** Idempotent. @throws CacheError BAD_REQUEST, LAYOUT_MISMATCH, NO_ROOM; nothing is changed then. */
   register(model: RegisteredModel): void {
     checkModelName(model.model)
     checkLayout(model, this.#largestShardBytes)
-    const known = this.#models.get(model.model)?.get(model.ranks)
-    if (known !== undefined) {
-      if (known.shardBytes === model.shardBytes && known.layout === model.layout) return
+    const known = this.#find(model.model, model.ranks)
+    if (known !== undefined && this.#recovered.delete(known) && !isSame(known, model)) {
+      this.#models.get(model.model)!.delete(model.ranks)
+      this.#count -= 1
+      this.onReplaced?.(known, model)
+    } else if (known !== undefined) {
+      if (isSame(known, model)) return
       throw new CacheError(
         'LAYOUT_MISMATCH',
         `model ${JSON.stringify(model.model)} is registered with chunk_bytes ${known.shardBytes}` +
@@ -50,6 +69,10 @@ export class ModelRegistry {
     this.#count += 1
   }
 
+  #find(model: string, ranks: number): RegisteredModel | undefined {
+    return this.#models.get(model)?.get(ranks)
+  }
+
   /** The layouts under a name, in order of registration. */
   find(model: string): readonly RegisteredModel[] {
     return [...(this.#models.get(model)?.values() ?? [])]
@@ -58,6 +81,10 @@ export class ModelRegistry {
   list(): readonly RegisteredModel[] {
     return [...this.#models.values()].flatMap((byRanks) => [...byRanks.values()])
   }
+}
+
+function isSame(one: RegisteredModel, other: RegisteredModel): boolean {
+  return one.shardBytes === other.shardBytes && one.layout === other.layout
 }
 
 /** @throws CacheError BAD_REQUEST */

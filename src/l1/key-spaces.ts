@@ -82,6 +82,17 @@ export class KeySpaces {
     return id
   }
 
+  /**
+   * Forgets the names of a model's spaces: the next `open` of one makes a new space, of any layout. The old ones keep
+   * their ids; what is still leased of them ends in its own time.
+   */
+  retire(model: string, ranks: number): void {
+    for (const spec of this.#specs) {
+      if (spec.model === model && spec.ranks === ranks) this.#byKey.delete(keyOf(model, spec.salt, ranks))
+    }
+    this.#layouts.delete(keyOf(model, '', ranks))
+  }
+
   spec(space: SpaceId): OpenSpace {
     const spec = this.#specs[space]
     assert(spec !== undefined, 'unknown key space')

@@ -117,6 +117,34 @@ it('what a worker was copying when the engine was killed stays untouched until t
   segment.close()
 })
 
+it('a model whose workers come back with another layout starts cold, and the log says so', async () => {
+  await start()
+  memory = new Uint8Array(4 * 1024 ** 2)
+  const segment = SegmentFile.open(home.segmentPath.split('/').at(-1)!)
+  const key = keyOf(promptOf(1, CHUNKS), { requestId: 'first' })
+  const other = keyOf(promptOf(1, CHUNKS), { model: 'other', requestId: 'other' })
+  await store(key, segment, 1)
+  await client.register(contextOf(2n, { model: 'other' }))
+  expect((await client.prepareStore(other, 2n)).slots).toHaveLength(CHUNKS)
+  expect(await client.commitStore(other, 2n)).toBe(true)
+  await restart('SIGKILL')
+  for (let round = 0; round < 2; round += 1) {
+    await client.register(contextOf(3n, { hidden: 32 }))
+    if (round === 0)
+      expect(engine.stderr).toContain('model \\"m\\" starts cold: its layout is 2x1x16x32 float16 and was 2x1x16x16')
+    const wide = { ...key, requestId: `wide ${round}` }
+    expect(await found(client, wide)).toBe(round * CHUNKS)
+    expect(await found(client, { ...other, requestId: `other ${round}` })).toBe(CHUNKS)
+    if (round === 1) break
+    expect((await client.prepareStore(key, WORKER)).slots, 'for a worker of the old layout').toEqual([])
+    const { slots } = await client.prepareStore(wide, 3n)
+    expect(slots.map(({ length }) => length)).toEqual(new Array(CHUNKS).fill(2 * SHARD_BYTES))
+    expect(await client.commitStore(wide, 3n)).toBe(true)
+    await restart('SIGKILL')
+  }
+  segment.close()
+})
+
 it('a worker that left before the engine was killed is not known any more', async () => {
   await start()
   await client.unregister(WORKER)

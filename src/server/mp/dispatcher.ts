@@ -152,6 +152,11 @@ export class Dispatcher {
     for (const worker of workers) this.#workers.restore(worker)
   }
 
+  /** See `MpServer.forgetWorkers`. */
+  forgetWorkers(model: string, worldSize: number): void {
+    this.#workers.forget(model, worldSize)
+  }
+
   /** Takes the silent for dead. */
   sweep(): void {
     const { silentMs, graceMs } = this.#options

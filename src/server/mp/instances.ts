@@ -59,6 +59,8 @@ export class Instance {
   readonly owner: number
   lastSeenMs: number
   hasPinged = false
+  /** It registered with an earlier engine, and has not been heard of since. */
+  isAwaited = false
   /** Silent for too long: its slots are set aside until it says that it is done. */
   isReaped = false
   /** Of the slots that it may write to. */
@@ -130,6 +132,7 @@ export class Instance {
 
   /** Takes over what it copied under an earlier engine. */
   restore(l1: L1Cache, nowMs: number): void {
+    this.isAwaited = true
     const retrieves = new RecoveredRetrieves(l1)
     for (const copy of this.#copies.listOf(this.owner)) {
       const { space, rank, lease, count } = copy
@@ -262,12 +265,20 @@ export class InstanceTable {
   readonly #held: HeldBytes = { bytes: 0 }
   readonly #copies: CopyLog
   readonly #onRemoved: (id: bigint) => void
+  readonly #onBack: (instance: Instance) => void
 
-  /** @param copies where it is noted what workers copy. @param onRemoved told of each that is not known any more. */
-  constructor(limit: number, copies: CopyLog, onRemoved: (id: bigint) => void) {
+  /** @param copies where it is noted what workers copy. @param onRemoved told of each that is not known any more.
+   * @param onBack told of each that an earlier engine knew, when it is first heard of. */
+  constructor(
+    limit: number,
+    copies: CopyLog,
+    onRemoved: (id: bigint) => void,
+    onBack: (instance: Instance) => void = () => {},
+  ) {
     this.#limit = limit
     this.#copies = copies
     this.#onRemoved = onRemoved
+    this.#onBack = onBack
   }
 
   /** Registered and not reaped. */
@@ -296,6 +307,8 @@ export class InstanceTable {
     const found = this.#instances.get(id)
     if (found === undefined || found.isReaped) return undefined
     found.lastSeenMs = nowMs
+    if (found.isAwaited) this.#onBack(found)
+    found.isAwaited = false
     return found
   }
 

@@ -42,7 +42,12 @@ export class MpServer {
     this.#options = options
     this.#segment = segment
     this.#sessions = new MpSessions(engine.options.sessions, hasher, engine.options.chunkTokens)
-    this.#instances = new InstanceTable(options.clientsMax, engine.l1.copies, (id) => journal?.gone(id))
+    this.#instances = new InstanceTable(
+      options.clientsMax,
+      engine.l1.copies,
+      (id) => journal?.gone(id),
+      ({ model, worldSize }) => models.confirm(model, worldSize),
+    )
     this.#router = new MpRouter({
       onMessage: (frames) => this.#dispatcher.receive(frames),
       onDropped: () => {
@@ -86,6 +91,11 @@ export class MpServer {
   /** Knows the workers of an earlier engine again, which work on with the same memory. Before `listen`. */
   restore(workers: readonly RegisteredWorker[]): void {
     this.#dispatcher.restore(workers)
+  }
+
+  /** Takes the workers of a model for dead: their layout is replaced, and none of them was heard of. */
+  forgetWorkers(model: string, worldSize: number): void {
+    this.#dispatcher.forgetWorkers(model, worldSize)
   }
 
   /** Takes the silent for dead, and keeps the segment's name in place. Run by the lease loop. */

@@ -71,13 +71,25 @@ export class WorkerHandlers {
     const { instanceId, model, worldSize } = context
     try {
       const layout = layoutOf(context, engine.options.chunkTokens)
-      models.register({ model, shardBytes: layout.shardBytes, ranks: worldSize, layout: layout.text })
-      if (instances.isFull) return
+      const known = models.find(model).find((one) => one.ranks === worldSize)
+      if (known === undefined)
+        models.restore({ model, shardBytes: layout.shardBytes, ranks: worldSize, layout: layout.text })
+      if (instances.isFull || (known !== undefined && known.layout !== layout.text)) return
       const instance = instances.add({ id: instanceId, model, worldSize, layout, owner }, clock.nowMs())
       instance.restore(engine.l1, clock.nowMs())
     } catch (error) {
       if (!(error instanceof CacheError)) throw error
       log.warn({ model, instance: String(instanceId) }, `a worker is not known any more: ${error.message}`)
+    }
+  }
+
+  /** See `MpServer.forgetWorkers`. */
+  forget(model: string, worldSize: number): void {
+    const { instances, engine } = this.#parts
+    for (const instance of instances.list()) {
+      if (instance.model !== model || instance.worldSize !== worldSize) continue
+      instance.reap(engine.l1)
+      instances.forgetIfDone(instance)
     }
   }
 
