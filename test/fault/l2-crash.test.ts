@@ -9,7 +9,7 @@ import { SystemClock } from '../../src/core/clock.ts'
 import { OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../src/l2/adapter.ts'
 import { FilesystemAdapter } from '../../src/l2/adapters/filesystem.ts'
 import { HEADER_BYTES } from '../../src/l2/object-format.ts'
-import { FILESYSTEM_DEFAULT } from '../../src/l2/options.ts'
+import { FILESYSTEM_DEFAULT, type FilesystemAdapterOptions } from '../../src/l2/options.ts'
 import { lockFile } from '../../src/native/file-lock.ts'
 import {
   bytesOf,
@@ -41,6 +41,8 @@ const CALLS = [
 const CHAINS = 100
 const OBJECT_BYTES = HEADER_BYTES + CRASH_SPACE.shardBytes
 
+type Durability = FilesystemAdapterOptions['durability']
+
 interface Batch {
   readonly chain: number
   readonly to: number
@@ -50,10 +52,11 @@ interface Batch {
 async function storeUntilKilled(
   directory: string,
   capacityBytes: number,
+  durability: Durability,
   seed: number,
   next: (limit: number) => number,
 ) {
-  const child = start(directory, capacityBytes, seed)
+  const child = start(directory, capacityBytes, durability, seed)
   const exited = once(child, 'exit')
   const acknowledged: Batch[] = []
   const batches = 3 + next(12)
@@ -69,8 +72,14 @@ async function storeUntilKilled(
   return acknowledged
 }
 
-function start(directory: string, capacityBytes: number, seed: number, crash: (number | string)[] = []): ChildProcess {
-  const argv = [PROGRAM, directory, capacityBytes, seed, ...crash].map(String)
+function start(
+  directory: string,
+  capacityBytes: number,
+  durability: Durability,
+  seed: number,
+  crash: (number | string)[] = [],
+): ChildProcess {
+  const argv = [PROGRAM, directory, capacityBytes, seed, durability, ...crash].map(String)
   return spawn(process.execPath, argv, { stdio: ['ignore', 'pipe', 'inherit'] })
 }
 
@@ -102,16 +111,18 @@ async function inspect(directory: string, capacityBytes: number, name: string): 
 }
 
 it.each([
-  ['no limit', 0, [1, 2, 3, 4]],
-  ['room for 20 objects', 20 * OBJECT_BYTES, [5, 6, 7, 8]],
-])(
-  'kill -9 in the middle of stores leaves no torn object, and exact usage (%s)',
-  async (_limit, capacityBytes, seeds) => {
+  ['no limit', 'fsync', 0, [1, 2, 3, 4]],
+  ['room for 20 objects', 'fsync', 20 * OBJECT_BYTES, [5, 6, 7, 8]],
+  ['no limit', 'checksum', 0, [9, 10, 11]],
+  ['room for 20 objects', 'checksum', 20 * OBJECT_BYTES, [12, 13, 14]],
+] as const)(
+  'kill -9 in the middle of stores leaves no torn object, and exact usage (%s, %s)',
+  async (_limit, durability, capacityBytes, seeds) => {
     const directory = temporaryDirectory()
     const acknowledged: Batch[] = []
     try {
       for (const seed of seeds) {
-        acknowledged.push(...(await storeUntilKilled(directory.path, capacityBytes, seed, random(seed))))
+        acknowledged.push(...(await storeUntilKilled(directory.path, capacityBytes, durability, seed, random(seed))))
         const adapter = await inspect(directory.path, capacityBytes, `seed ${seed}`)
         for (const { chain, to } of capacityBytes === 0 ? acknowledged : []) {
           expect(await loadChain(adapter, chain, 0, to, CRASH_SPACE)).toEqual(Array(to).fill(OUTCOME_OK))
@@ -124,26 +135,33 @@ it.each([
   },
 )
 
-it.each([1, 2])('a crash before any one file call, writes torn in half, does no more harm (seed %i)', async (seed) => {
-  const directory = temporaryDirectory()
-  const capacityBytes = 8 * OBJECT_BYTES
-  const next = random(seed)
-  try {
-    for (const call of CALLS) {
-      const crashAt = 1 + next(12)
-      const child = start(directory.path, capacityBytes, next(1000), [crashAt, call])
-      child.stdout!.resume()
-      await once(child, 'exit')
-      await (await inspect(directory.path, capacityBytes, `seed ${seed}, ${call} ${crashAt}`)).close()
+it.each([
+  ['fsync', 1],
+  ['fsync', 2],
+  ['checksum', 3],
+] as const)(
+  'a crash before any one file call, writes torn in half, does no more harm (%s, seed %i)',
+  async (durability, seed) => {
+    const directory = temporaryDirectory()
+    const capacityBytes = 8 * OBJECT_BYTES
+    const next = random(seed)
+    try {
+      for (const call of durability === 'fsync' ? CALLS : CALLS.filter((name) => !name.endsWith('sync'))) {
+        const crashAt = 1 + next(12)
+        const child = start(directory.path, capacityBytes, durability, next(1000), [crashAt, call])
+        child.stdout!.resume()
+        await once(child, 'exit')
+        await (await inspect(directory.path, capacityBytes, `seed ${seed}, ${call} ${crashAt}`)).close()
+      }
+    } finally {
+      directory.remove()
     }
-  } finally {
-    directory.remove()
-  }
-})
+  },
+)
 
 it('two processes do not share a directory, and a killed one leaves it free', async () => {
   const directory = temporaryDirectory()
-  const child = start(directory.path, 0, 1)
+  const child = start(directory.path, 0, 'fsync', 1)
   try {
     await once(child.stdout!, 'data')
     await expect(open(directory.path, 0)).rejects.toMatchObject({

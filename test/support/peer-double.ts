@@ -46,6 +46,8 @@ export class PeerDouble {
   /** Of lookups and of fetches. */
   asking: PeerManner = 'honest'
   fetching: PeerManner = 'honest'
+  /** Which bit `altered` turns round; undefined = one in the middle. */
+  altered: { readonly at: number; readonly bit: number } | undefined
   /** Told apart by path: `lookup` or `fetch`. */
   readonly seen: { readonly kind: 'lookup' | 'fetch'; readonly authorization: string | undefined }[] = []
   /** Answers that are still to be sent whole. */
@@ -117,7 +119,7 @@ export class PeerDouble {
       response.writeHead(404).end('{}')
       return
     }
-    const sent = bodyOf(manner, Buffer.from(shard))
+    const sent = bodyOf(manner, Buffer.from(shard), this.altered)
     const length = manner === 'huge' ? 2 ** 30 : manner === 'cut' || manner === 'stalls' ? shard.length : sent.length
     if (manner !== 'unframed' && manner !== 'babbles') response.setHeader('content-length', length)
     if (manner !== 'unsummed') response.setHeader('x-kvtier-crc32', crc32(shard).toString(16).padStart(8, '0'))
@@ -129,10 +131,10 @@ export class PeerDouble {
   }
 }
 
-function bodyOf(manner: PeerManner, shard: Buffer): Buffer {
+function bodyOf(manner: PeerManner, shard: Buffer, altered: PeerDouble['altered']): Buffer {
   if (manner === 'longer') return Buffer.concat([shard, Buffer.alloc(1)])
   if (manner === 'shorter' || manner === 'cut' || manner === 'stalls') return shard.subarray(0, shard.length >>> 1)
-  if (manner === 'altered') shard[shard.length >>> 1]! ^= 1
+  if (manner === 'altered') shard[altered?.at ?? shard.length >>> 1]! ^= 1 << (altered?.bit ?? 0)
   return shard
 }
 

@@ -1,5 +1,5 @@
 // Opens the L2 directory argv[2], with argv[3] as its capacity in bytes, and stores chains chosen by the seed argv[4]
-// until killed, or until its file call argv[5] of the kind argv[6], before which it kills itself. Prints "open", then a line for each batch that was acknowledged: chain, from, to, outcomes.
+// until killed, or until its file call argv[6] of the kind argv[7], before which it kills itself. argv[5]: durability. Prints "open", then a line for each batch that was acknowledged: chain, from, to, outcomes.
 import { appendFileSync, writeSync } from 'node:fs'
 import { SystemClock } from '../../../src/core/clock.ts'
 import { FilesystemAdapter } from '../../../src/l2/adapters/filesystem.ts'
@@ -9,10 +9,11 @@ import { faultDisk } from '../fault-disk.ts'
 import { CRASH_SPACE, storeChain } from '../l2-objects.ts'
 import { random } from '../random.ts'
 
-const [directory, capacity, seed, crashAt, crashCall] = process.argv.slice(2) as [
+const [directory, capacity, seed, durability, crashAt, crashCall] = process.argv.slice(2) as [
   string,
   string,
   string,
+  'fsync' | 'checksum',
   string?,
   string?,
 ]
@@ -25,7 +26,7 @@ const disk = faultDisk((call, path) => {
   }
   return undefined
 })
-const options = { ...FILESYSTEM_DEFAULT, directory, capacityBytes: Number(capacity), parallelism: 4 }
+const options = { ...FILESYSTEM_DEFAULT, directory, durability, capacityBytes: Number(capacity), parallelism: 4 }
 const adapter = new FilesystemAdapter(options, { clock: new SystemClock(), lock: lockFile, disk })
 await adapter.open()
 writeSync(1, 'open\n')
