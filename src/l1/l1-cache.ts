@@ -344,6 +344,7 @@ export class L1Cache {
   trimQuotas(maxChunks: number): number {
     const { salts } = this.spaces
     if (!salts.isUnchecked) return 0
+    if (salts.hasLimits) this.#residency.policy.enable()
     this.#recorder.tick()
     let removed = 0
     for (let row = salts.overFrom(0); row >= 0; row = salts.overFrom(row + 1)) {

@@ -28,6 +28,11 @@ export class SaltUsage {
     return this.#isUnchecked
   }
 
+  /** Whether any salt has a limit. */
+  get hasLimits(): boolean {
+    return this.#limits.size > 0 || this.#defaultBytes !== UNLIMITED
+  }
+
   /** The row of a salt, a new one at first sight. */
   open(salt: string): number {
     const known = this.#rows.get(salt)
