@@ -1,7 +1,7 @@
 import { closeSync, constants, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import type { RegisteredModel } from '../engine/model-registry.ts'
 import type { SpaceSpec } from '../l1/key-spaces.ts'
-import type { WireContext } from '../protocol/mp/messages.ts'
+import type { RegisteredWorker } from '../server/mp/parts.ts'
 
 /** A key space, in the order of their ids. */
 export type JournalSpace = Pick<SpaceSpec, 'model' | 'salt' | 'ranks' | 'shardBytes' | 'layout'> & {
@@ -9,25 +9,24 @@ export type JournalSpace = Pick<SpaceSpec, 'model' | 'salt' | 'ranks' | 'shardBy
   readonly isAfterRetirement?: boolean
 }
 
-/** A worker of the MP wire that is registered. */
-export interface JournalWorker {
-  readonly context: WireContext
-  /** Of its leases. */
-  readonly owner: number
-}
-
 /** What a journal says, all in all. */
 export interface JournalContents {
   readonly spaces: readonly JournalSpace[]
   readonly models: readonly RegisteredModel[]
-  readonly workers: readonly JournalWorker[]
+  readonly workers: readonly RegisteredWorker[]
 }
 
 type Row =
   | { readonly kind: 'head'; readonly version: number; readonly uuid: string }
   | ({ readonly kind: 'space' } & JournalSpace)
   | ({ readonly kind: 'model' } & RegisteredModel)
-  | { readonly kind: 'worker'; readonly id: string; readonly owner: number; readonly context: object }
+  | {
+      readonly kind: 'worker'
+      readonly id: string
+      readonly owner: number
+      readonly generation: string
+      readonly context: object
+    }
   | { readonly kind: 'gone'; readonly id: string }
 
 const VERSION = 1
@@ -107,9 +106,9 @@ export class WarmJournal {
     this.#append({ kind: 'model', ...model })
   }
 
-  worker({ context, owner }: JournalWorker): void {
+  worker({ context, owner, generation }: RegisteredWorker): void {
     const { instanceId, ...rest } = context
-    this.#append({ kind: 'worker', id: String(instanceId), owner, context: rest })
+    this.#append({ kind: 'worker', id: String(instanceId), owner, generation, context: rest })
   }
 
   gone(instanceId: bigint): void {
@@ -144,16 +143,16 @@ function parseRow(line: string): Row | undefined {
 function contentsOf(rows: readonly Row[]): JournalContents {
   const spaces: JournalSpace[] = []
   const models = new Map<string, RegisteredModel>()
-  const workers = new Map<string, JournalWorker>()
+  const workers = new Map<string, RegisteredWorker>()
   try {
     for (const { kind, ...row } of rows) {
       if (kind === 'space') spaces.push(row as JournalSpace)
       if (kind === 'model') addModel(models, row as RegisteredModel)
       if (kind === 'gone') workers.delete((row as { id: string }).id)
       if (kind !== 'worker') continue
-      const { id, owner, context } = row as { id: string; owner: number; context: object }
+      const { id, context, ...rest } = row as { id: string } & RegisteredWorker
       workers.delete(id)
-      workers.set(id, { owner, context: { ...(context as WireContext), instanceId: BigInt(id) } })
+      workers.set(id, { ...rest, context: { ...context, instanceId: BigInt(id) } })
     }
   } catch {
     return EMPTY // a number that is none

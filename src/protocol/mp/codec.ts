@@ -74,7 +74,8 @@ function isForeign(op: string): op is RefusedOp {
   return REFUSED.has(op)
 }
 
-function instanceIn(frame: Uint8Array | undefined): bigint | null {
+/** The number in a frame of its own; null when it holds anything else. */
+export function instanceIn(frame: Uint8Array | undefined): bigint | null {
   if (frame === undefined) return null
   const reader = new MsgpackReader(frame)
   const id = reader.bigint()

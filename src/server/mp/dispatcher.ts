@@ -17,6 +17,7 @@ import { BlockReports } from './block-reports.ts'
 import { type Client, ClientTable } from './clients.ts'
 import { LookupHandlers } from './lookup-handlers.ts'
 import { type MpParts, REFUSED, type RegisteredWorker, type Reply } from './parts.ts'
+import { RecoveredGenerations } from './recovered-generations.ts'
 import { TransferHandlers } from './transfer-handlers.ts'
 import { WorkerHandlers } from './worker-handlers.ts'
 
@@ -91,6 +92,7 @@ export class Dispatcher {
   readonly #transfers: TransferHandlers
   readonly #workers: WorkerHandlers
   readonly #chunkSize: ReplyPayload
+  readonly #recovered = new RecoveredGenerations()
 
   /** @param onError told of bugs. */
   constructor(options: DispatcherOptions, parts: MpParts, send: Send, onError: (error: unknown) => void) {
@@ -119,7 +121,7 @@ export class Dispatcher {
     if (identity === undefined) return
     counts.requests += 1
     const client = this.#clients.heard(identity, clock.nowMs())
-    const incoming = decodeIncoming(frames, generationFor(client, frames), {
+    const incoming = decodeIncoming(frames, generationFor(client, frames, this.#recovered), {
       tokens: this.#tokens,
       onOp: (op, envelope) => {
         // A scheduler waits for it, and it says nothing: the answer is asked for later.
@@ -149,7 +151,10 @@ export class Dispatcher {
 
   /** See `MpServer.restore`. */
   restore(workers: readonly RegisteredWorker[]): void {
-    for (const worker of workers) this.#workers.restore(worker)
+    for (const worker of workers) {
+      this.#workers.restore(worker)
+      this.#recovered.add(worker.context.instanceId, worker.generation)
+    }
   }
 
   /** See `MpServer.forgetWorkers`. */
@@ -250,7 +255,7 @@ export class Dispatcher {
       case 'ping':
         return this.#workers.ping(client, request.instanceId)
       case 'register_kv_cache_engine_driven_context':
-        return this.#workers.register(request)
+        return this.#workers.register(client, request)
       case 'unregister_kv_cache_engine_driven_context':
         return this.#workers.unregister(request.instanceId)
       case 'report_block_allocation':
@@ -317,9 +322,9 @@ export class Dispatcher {
 
 /**
  * The numbering of a client: told by the id of its first `get_chunk_size`, or by an operation that has only a name;
- * until then, that of today.
+ * until then, that of today, or one that was in use before the engine was restarted.
  */
-function generationFor(client: Client, frames: readonly Uint8Array[]): Generation {
+function generationFor(client: Client, frames: readonly Uint8Array[], recovered: RecoveredGenerations): Generation {
   if (client.generation !== null) return client.generation
   const op = frames.length < 2 ? undefined : decodeOp(frames[1]!)
   if (typeof op === 'string') {
@@ -327,7 +332,10 @@ function generationFor(client: Client, frames: readonly Uint8Array[]): Generatio
   } else if (op !== undefined && frames.length === 2) {
     client.generation = generationOfFirst(op) ?? null
   }
-  return client.generation ?? CURRENT_GENERATION
+  if (client.generation !== null) return client.generation
+  const { generation, isCertain } = recovered.of(frames)
+  if (isCertain) client.generation = generation
+  return generation
 }
 
 /** What 0.5.3 and 0.5.4 send under another number, or never; every worker sends it before it registers. */

@@ -42,6 +42,8 @@ export interface RegisteredWorker {
   readonly context: WireContext
   /** Of its leases. */
   readonly owner: number
+  /** `Generation.clients` of its numbering of operations. */
+  readonly generation: string
 }
 
 /** A refusal that the client shall notice: see `Dispatcher`. */

@@ -1,4 +1,5 @@
 import { CacheError } from '../../core/errors.ts'
+import { CURRENT_GENERATION, type Generation } from '../../protocol/mp/generations.ts'
 import type { RequestOf, WireContext } from '../../protocol/mp/messages.ts'
 import { FALSE, NONE, segmentReply, TRUE } from '../../protocol/mp/replies.ts'
 import type { Client } from './clients.ts'
@@ -25,10 +26,10 @@ export class WorkerHandlers {
     this.#parts = parts
   }
 
-  register({ context }: RequestOf<'register_kv_cache_engine_driven_context'>): Reply {
+  register(client: Client, { context }: RequestOf<'register_kv_cache_engine_driven_context'>): Reply {
     const { segment, counts, log } = this.#parts
     try {
-      this.#register(context)
+      this.#register(context, client.generation ?? CURRENT_GENERATION)
     } catch (error) {
       if (!(error instanceof CacheError)) throw error
       counts.refused += 1
@@ -109,7 +110,7 @@ export class WorkerHandlers {
     }
   }
 
-  #register(context: WireContext): void {
+  #register(context: WireContext, generation: Generation): void {
     const { engine, models, instances, segment, clock, log } = this.#parts
     const { instanceId, model, worldSize } = context
     if (segment.name === '') {
@@ -128,7 +129,7 @@ export class WorkerHandlers {
     }
     this.#told.delete(instanceId)
     const owner = engine.sessions.nextOwner()
-    this.#parts.journal?.worker({ context, owner })
+    this.#parts.journal?.worker({ context, owner, generation: generation.clients })
     instances.add({ id: instanceId, model, worldSize, layout, owner }, clock.nowMs())
     log.info({ model, worldSize, layout: layout.text, instance: String(instanceId) }, 'a worker registered')
   }
