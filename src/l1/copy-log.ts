@@ -8,7 +8,7 @@ export const RETRIEVE_COPY = 2
 /** There is no row left. */
 export const NO_ROW = -1
 /** Copies under way at most, over all processes. */
-export const COPIES_MAX = 32_768
+export const COPIES_MAX = 16_384
 
 const NONE = 0
 const FNV_PRIME = 0x0100_0193
