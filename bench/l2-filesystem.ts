@@ -6,6 +6,7 @@ import { IoPool } from '../src/app/io-pool.ts'
 import { sizeThreadPool } from '../src/app/thread-pool.ts'
 import { HASH_BYTES } from '../src/core/hash-chain.ts'
 import { type KeyBatch, type KeySpace, type L2Adapter, OUTCOME_OK } from '../src/l2/adapter.ts'
+import { fileBytes } from '../src/l2/adapters/object-files.ts'
 import { ADAPTER_LIMITS_DEFAULT, FILESYSTEM_DEFAULT, type FilesystemAdapterOptions } from '../src/l2/options.ts'
 import { openSegment } from '../src/native/shared-memory.ts'
 import { LoopDelay } from './support/loop-delay.ts'
@@ -33,7 +34,7 @@ function wordAfter(flag: string): string | undefined {
   return at < 0 ? undefined : process.argv[at + 1]
 }
 
-/** Keys [from, from + BATCH) of one chain. */
+/** Keys [from, from + BATCH), a chain of their own. */
 function batchAt(from: number): KeyBatch {
   const hashes = Buffer.alloc(BATCH * HASH_BYTES)
   const parents = Buffer.alloc(BATCH * HASH_BYTES)
@@ -44,7 +45,7 @@ function batchAt(from: number): KeyBatch {
       bytes.writeUInt32LE(number, key * HASH_BYTES + 4)
     }
     write(hashes, from + key + 1)
-    if (from + key > 0) write(parents, from + key)
+    if (key > 0) write(parents, from + key)
   }
   return { space: SPACE, count: BATCH, hashes, parents }
 }
@@ -135,6 +136,27 @@ class Bench {
     return adapter
   }
 
+  /** Stores twice what fits. @returns bytes a second of the first half and, with evictions, of the second; and the most held. */
+  async fill(durability: Durability): Promise<{ before: number; after: number; overBytes: number }> {
+    const directory = join(this.#directory, `fill-${durability}`)
+    const capacityBytes = OBJECTS * fileBytes(SHARD_BYTES)
+    const adapter = this.#pool.adapter({ ...FILESYSTEM_DEFAULT, directory, durability, capacityBytes })
+    await adapter.open()
+    let mostBytes = 0
+    const half = (from: number) =>
+      moveAll(async (at) => {
+        const outcomes = new Uint8Array(BATCH)
+        await adapter.store(batchAt(from + at), this.#slots(at), outcomes, NEVER)
+        mostBytes = Math.max(mostBytes, adapter.usage().bytes)
+        return outcomes
+      })
+    const before = await half(0)
+    const after = await half(OBJECTS)
+    await adapter.close()
+    rmSync(directory, { recursive: true })
+    return { before, after, overBytes: Math.max(0, mostBytes - capacityBytes) }
+  }
+
   #storeAll(adapter: L2Adapter): Promise<number> {
     return moveAll(async (from) => {
       const outcomes = new Uint8Array(BATCH)
@@ -170,7 +192,7 @@ class Bench {
 function rowsOf(durability: Durability, rounds: readonly Round[]) {
   const row = (name: string, of: (round: Round) => readonly [number, number]) => {
     const ratios = rounds.map((round) => of(round)[0] / of(round)[1])
-    const rate = (side: 0 | 1) => Number((median(rounds.map((round) => of(round)[side])) / 1e9).toFixed(2))
+    const rate = (side: 0 | 1) => gigabytes(median(rounds.map((round) => of(round)[side])))
     return {
       durability,
       what: name,
@@ -184,6 +206,10 @@ function rowsOf(durability: Durability, rounds: readonly Round[]) {
   return [row('store', ({ store, fioStore }) => [store, fioStore]), row('load', ({ load, fioLoad }) => [load, fioLoad])]
 }
 
+function gigabytes(bytes: number): number {
+  return Number((bytes / 1e9).toFixed(2))
+}
+
 async function main(): Promise<void> {
   // The size that an engine with this one adapter has.
   sizeThreadPool([{ name: 'bench', backend: { ...FILESYSTEM_DEFAULT, directory: '' }, limits: ADAPTER_LIMITS_DEFAULT }])
@@ -195,21 +221,31 @@ async function main(): Promise<void> {
   const pool = await IoPool.start(1, segment, (reason) => console.error(reason))
   const bench = new Bench(directory, pool, segment.memory)
   const rows = []
+  const fills = []
   try {
     for (const durability of ['fsync', 'checksum'] as const) {
       await bench.round(-1, durability) // not counted
       const rounds: Round[] = []
       for (let pair = 0; pair < pairs; pair += 1) rounds.push(await bench.round(pair, durability))
       rows.push(...rowsOf(durability, rounds))
+      const { before, after, overBytes } = await bench.fill(durability)
+      fills.push({
+        durability,
+        before_gb_per_s: gigabytes(before),
+        after_gb_per_s: gigabytes(after),
+        over_limit_bytes: overBytes,
+      })
     }
   } finally {
     await pool.close()
     rmSync(directory, { recursive: true, force: true })
   }
   const delay = { p50_ms: bench.delay.at(0.5), p99_ms: bench.delay.at(0.99), samples: bench.delay.count }
-  if (process.argv.includes('--json')) console.log(JSON.stringify({ rows, delay, pairs }))
+  if (process.argv.includes('--json')) console.log(JSON.stringify({ rows, fills, delay, pairs }))
   else {
     console.table(rows)
+    console.log('twice the capacity stored: the first half, and the second, which evicts')
+    console.table(fills)
     console.log(
       `${pairs} pairs of ${OBJECTS} objects; delay of this thread: p50 ${delay.p50_ms} ms, p99 ${delay.p99_ms} ms`,
     )

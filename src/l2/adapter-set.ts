@@ -166,7 +166,7 @@ export class AdapterSet {
       await adapter.lookup(batch, found, abort)
       return found
     })
-    attached.judge(ended.value !== undefined, ended.cause)
+    attached.judge('lookup', ended.value !== undefined, ended.cause)
     return ended.value ?? new Uint8Array(count)
   }
 
@@ -230,7 +230,7 @@ export class AdapterSet {
     const nowMs = clock.nowMs()
     const busySeconds = (nowMs - startMs) / 1000
     attached.end(direction, tenant, batch, outcomes, ended.cause)
-    attached.judge(batch.count === 0 || outcomes.some((outcome) => outcome !== OUTCOME_FAILED), ended.cause)
+    attached.judge(direction, batch.count === 0 || outcomes.some((outcome) => outcome !== OUTCOME_FAILED), ended.cause)
     if (bytes > 0) attached.moved(direction, tenant, bytes, busySeconds)
     // A rate needs a time: on a virtual clock a batch may take none.
     if (bytes > 0 && busySeconds > 0) {
@@ -252,7 +252,7 @@ export class AdapterSet {
   ): Promise<Ended<T> | undefined> {
     if (attached.isGone || !attached.circuit.tryPass(this.#parts.clock.nowMs())) return undefined
     const ended = await this.#other(attached, deadlineMs, signal, operation)
-    attached.judge(ended.value !== undefined, ended.cause)
+    attached.judge('other', ended.value !== undefined, ended.cause)
     if (ended.value === undefined) onError(ended.error)
     return ended
   }

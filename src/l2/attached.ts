@@ -12,7 +12,7 @@ import {
   OUTCOME_OK,
 } from './adapter.ts'
 import { BatchAttempt, type Ended, type FailureCause } from './batch-attempt.ts'
-import { CircuitBreaker } from './circuit-breaker.ts'
+import { CircuitBreaker, type CircuitWork } from './circuit-breaker.ts'
 import type { AdapterLimits } from './options.ts'
 
 export type AdapterState = 'active' | 'draining' | 'removed' | 'failed'
@@ -178,10 +178,10 @@ export class Attached {
   }
 
   /** Tells the breaker how a batch ended. @param hasServed at least one key was neither failed nor untried. */
-  judge(hasServed: boolean, cause: FailureCause): void {
-    if (hasServed) this.circuit.succeed()
+  judge(work: CircuitWork, hasServed: boolean, cause: FailureCause): void {
+    if (hasServed) this.circuit.succeed(work)
     else if (cause === 'cancelled') this.circuit.leave()
-    else this.circuit.fail(this.#parts.clock.nowMs())
+    else this.circuit.fail(this.#parts.clock.nowMs(), work)
     this.refresh()
   }
 

@@ -5,6 +5,9 @@ export const CIRCUIT_OPEN = 2
 /** Circuit states by number. */
 export const CIRCUITS = ['closed', 'half_open', 'open'] as const
 
+/** Kinds of work whose failures are counted apart: lookups that run out of time beside stores that do not. */
+export type CircuitWork = 'store' | 'load' | 'lookup' | 'other'
+
 /**
  * Keeps work away from a backend that fails.
  *
@@ -16,10 +19,11 @@ export class CircuitBreaker {
   readonly #failuresMax: number
   readonly #openMs: number
   #state: number = CIRCUIT_CLOSED
-  #failures = 0
+  /** In a row, by kind of work. */
+  readonly #failures = new Map<CircuitWork, number>()
   #openUntilMs = 0
 
-  /** @param failuresMax failures in a row that open the circuit. */
+  /** @param failuresMax failures in a row, of one kind of work, that open the circuit. */
   constructor(failuresMax: number, openMs: number) {
     this.#failuresMax = failuresMax
     this.#openMs = openMs
@@ -42,14 +46,17 @@ export class CircuitBreaker {
     return true
   }
 
-  succeed(): void {
-    this.#state = CIRCUIT_CLOSED
-    this.#failures = 0
+  /** What began before the circuit opened, and ends well after it, says too little to close it. */
+  succeed(work: CircuitWork): void {
+    this.#failures.delete(work)
+    if (this.#state === CIRCUIT_HALF_OPEN) this.#failures.clear()
+    if (this.#state === CIRCUIT_HALF_OPEN) this.#state = CIRCUIT_CLOSED
   }
 
-  fail(nowMs: number): void {
-    this.#failures += 1
-    if (this.#state === CIRCUIT_CLOSED && this.#failures < this.#failuresMax) return
+  fail(nowMs: number, work: CircuitWork): void {
+    const failures = (this.#failures.get(work) ?? 0) + 1
+    this.#failures.set(work, failures)
+    if (this.#state === CIRCUIT_CLOSED && failures < this.#failuresMax) return
     this.#state = CIRCUIT_OPEN
     this.#openUntilMs = nowMs + this.#openMs
   }

@@ -4,7 +4,7 @@ import type { Clock } from '../../../core/clock.ts'
 import { CacheError } from '../../../core/errors.ts'
 import { HASH_BYTES } from '../../../core/hash-chain.ts'
 import { type KeyBatch, OUTCOME_CORRUPT, OUTCOME_FAILED, OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../adapter.ts'
-import { CircuitBreaker } from '../../circuit-breaker.ts'
+import { CircuitBreaker, type CircuitWork } from '../../circuit-breaker.ts'
 import { type ResponseSink, request } from './response-reader.ts'
 
 export interface PeerClientParts {
@@ -56,7 +56,7 @@ export class PeerClient {
   /** found[i] = 1 when it has chunk i. A peer with another layout has nothing. @returns undefined when it failed. */
   async lookup(batch: KeyBatch, signal: AbortSignal): Promise<Uint8Array | undefined> {
     const found = new Uint8Array(batch.count)
-    return this.#judged(signal, async () => {
+    return this.#judged('lookup', signal, async () => {
       for (let from = 0; from < batch.count; from += QUESTION_SHARDS_MAX) {
         const to = Math.min(batch.count, from + QUESTION_SHARDS_MAX)
         const answer = new TextSink(64 + 8 * (to - from))
@@ -78,7 +78,7 @@ export class PeerClient {
     const query = new URLSearchParams({ model, ranks: String(ranks), rank: String(rank), layout, checksum: 'true' })
     if (salt !== '') query.set('cache_salt', salt)
     const path = `/v1/chunks/${hexOf(batch.hashes, key)}?${query}`
-    const outcome = await this.#judged(signal, async () => {
+    const outcome = await this.#judged('load', signal, async () => {
       try {
         const options = { origin: this.origin, path, method: 'GET', headers: this.#headers() } as const
         const status = await this.#request(options, sink, signal)
@@ -118,12 +118,12 @@ export class PeerClient {
   }
 
   /** Runs one question. A failure is noted and counts against the peer, unless the caller went away. */
-  async #judged<T>(signal: AbortSignal, ask: () => Promise<T>): Promise<T | undefined> {
+  async #judged<T>(work: CircuitWork, signal: AbortSignal, ask: () => Promise<T>): Promise<T | undefined> {
     const { clock } = this.#parts
     if (signal.aborted || !this.#circuit.tryPass(clock.nowMs())) return undefined
     try {
       const value = await ask()
-      this.#circuit.succeed()
+      this.#circuit.succeed(work)
       return value
     } catch (error) {
       if (signal.aborted) {
@@ -131,7 +131,7 @@ export class PeerClient {
         return undefined
       }
       this.lastError = error
-      this.#circuit.fail(clock.nowMs())
+      this.#circuit.fail(clock.nowMs(), work)
       return undefined
     }
   }
