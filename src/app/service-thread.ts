@@ -15,6 +15,7 @@ import type { HttpOptions, PrometheusOptions } from '../server/options.ts'
 import { engineClient } from '../server/rpc/engine-client.ts'
 import { storageClient } from '../server/rpc/storage-client.ts'
 import { MetricsService, type PushTarget } from './metrics-service.ts'
+import type { TakenOver } from './take-over.ts'
 
 /** What the service thread is started with. */
 export interface ServiceData {
@@ -26,6 +27,8 @@ export interface ServiceData {
   readonly version: string
   /** The last engine of this directory did not stop in order. */
   readonly isRecovery: boolean
+  /** Of L1, from the engine before; null = nothing. */
+  readonly takenOver: TakenOver | null
   readonly http: HttpOptions
   readonly prometheus: PrometheusOptions
   /** Where metrics are pushed; null = nowhere. */
@@ -91,8 +94,11 @@ class Service implements ServiceControl {
     const metrics = prometheus.enabled ? await this.#metrics.listen(prometheus) : undefined
     this.#startPush()
     const http = await this.#http.listen()
-    if (this.#data.isRecovery) this.#record('ACTIVITY_ACTION_ENGINE_RECOVER', 'The last engine did not stop in order.')
-    this.#record('ACTIVITY_ACTION_ENGINE_START', `The engine listens on ${http}.`)
+    const kept = metadataOf(this.#data.takenOver)
+    if (this.#data.isRecovery) {
+      this.#record('ACTIVITY_ACTION_ENGINE_RECOVER', 'The last engine did not stop in order.', kept)
+    }
+    this.#record('ACTIVITY_ACTION_ENGINE_START', `The engine listens on ${http}.`, kept)
     return metrics === undefined ? { http } : { http, metrics }
   }
 
@@ -116,6 +122,7 @@ class Service implements ServiceControl {
   #record(
     action: 'ACTIVITY_ACTION_ENGINE_START' | 'ACTIVITY_ACTION_ENGINE_STOP' | 'ACTIVITY_ACTION_ENGINE_RECOVER',
     description: string,
+    metadata: Record<string, unknown> = {},
   ): void {
     this.#activities?.append({
       actor: SYSTEM_ACTOR,
@@ -123,9 +130,16 @@ class Service implements ServiceControl {
       resourceType: 'engine',
       resourceId: '',
       description,
-      metadata: {},
+      metadata,
     })
   }
+}
+
+/** How L1 started, for the log of activities. */
+function metadataOf(takenOver: TakenOver | null): Record<string, unknown> {
+  if (takenOver === null) return { l1: 'cold' }
+  const { chunks, bytes, droppedShards, corruptShards, workers } = takenOver
+  return { l1: 'warm', l1Chunks: chunks, l1Bytes: bytes, droppedShards, corruptShards, workers }
 }
 
 const data = workerData as ServiceData

@@ -134,6 +134,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
       logLevel: general.logLevel,
       version,
       isRecovery: dataDir.wasLeftOpen,
+      takenOver,
       http: config.http,
       prometheus: config.prometheus,
       push,

@@ -39,6 +39,7 @@ export function engineStatus(engine: Engine, facts: StatusFacts) {
       hitTokensL1: cells.engineTenants.sum('hitTokensL1'),
       hitTokensL2: cells.engineTenants.sum('hitTokensL2'),
       l1EvictedChunks: cells.l1Tenants.sum('evictedShards'),
+      l1RecoveredChunks: cells.l1Tenants.sum('recoveredShards'),
     },
   }
 }

@@ -119,7 +119,7 @@ export class WorkerHandlers {
     const layout = layoutOf(context, engine.options.chunkTokens)
     models.register({ model, shardBytes: layout.shardBytes, ranks: worldSize, layout: layout.text })
     const known = instances.find(instanceId)
-    if (known !== undefined && !known.isReaped && isSame(known, context, layout)) {
+    if (known !== undefined && !known.isReaped && !known.isAwaited && isSame(known, context, layout)) {
       known.lastSeenMs = clock.nowMs()
       return
     }
