@@ -130,6 +130,7 @@ class Surveyor {
     const droppedShards = this.#keepShards(order)
     this.#readCopies()
     this.#readLeases()
+    this.#dropCopies()
     const kept = order.filter((id) => this.#chunks[id] === KEPT)
     const { owner } = this.#tables.leases
     const ownerMax = this.#leases.reduce((most, kind, slot) => (kind === 0 ? most : Math.max(most, owner[slot]!)), 0)
@@ -290,6 +291,14 @@ class Surveyor {
     }
   }
 
+  /** Forgets copies under leases that are not kept. */
+  #dropCopies(): void {
+    const unit = leaseUnit(this.#leases.length)
+    for (let row = 0; row < this.#copies.length; row += 1) {
+      if (this.#copies[row] === 1 && this.#leases[this.#tables.copies.lease[row]! % unit] === 0) this.#copies[row] = 0
+    }
+  }
+
   #entriesOf(slot: number, seen: Uint8Array): number[] {
     const { head, count, entryRef, entryNext } = this.#tables.leases
     const entries: number[] = []
@@ -309,8 +318,8 @@ class Surveyor {
     demand(space < this.#spaces.length, 'a read lease of no key space')
     this.#leases[slot] = EXPIRED_READ
     for (const id of chunks) {
-      demand(id < this.#chunkCount, 'a read lease on no chunk')
-      if (id < FIRST_ID || this.#firstShard[id] === NO_SHARD) continue
+      const hasBytes = id >= FIRST_ID && id < this.#chunkCount && this.#firstShard[id] !== NO_SHARD
+      demand(hasBytes, 'a read lease on no chunk')
       const isOfSpace = this.#tables.chunks[id * CHUNK_WORDS + META]! >>> SPACE_SHIFT === space
       demand(isOfSpace, 'a read lease on a chunk of another key space')
       if (this.#chunks[id] === GONE) this.#chunks[id] = HELD

@@ -14,6 +14,7 @@ import { chainOf, openSpace, SMALL_L1, TENANT_ROWS } from '../support/l1.ts'
 import { random } from '../support/random.ts'
 
 const TTL = 50
+const ROUNDS = 60
 const OWNERS = 4
 /** Owners below this one are workers, which live on when the engine dies. */
 const WORKERS = 3
@@ -83,6 +84,8 @@ class Scene {
   readonly tables: ReturnType<typeof mapTables>
   readonly startMs = this.clock.nowMs()
   readonly grants = new SlotList()
+  /** Whether the last step, if it was killed, may have taken chunks away. */
+  isTaking = false
   cache!: L1Cache
   spaces: SpaceId[] = []
   writers: Copy[] = []
@@ -118,13 +121,22 @@ class Scene {
   }
 
   /** What is left of the engine is opened again; the workers below `WORKERS` have not noticed. */
-  restart(): void {
-    this.fuse.left = Number.POSITIVE_INFINITY
+  restart(stores = Number.POSITIVE_INFINITY): void {
+    this.fuse.left = stores
     this.writers = this.writers.filter(({ owner }) => owner < WORKERS)
     const survey = surveyTables(this.tables, this.options, this.shape.spaces, (owner) => owner < WORKERS)
     if (typeof survey === 'string') throw new Error(survey)
     this.open()
     this.cache.recover(survey)
+  }
+
+  /** As `restart`; false when the survey finds damage. */
+  tryRestart(): boolean {
+    const survey = surveyTables(this.tables, this.options, this.shape.spaces, (owner) => owner < WORKERS)
+    if (typeof survey === 'string') return false
+    this.open()
+    this.cache.recover(survey)
+    return true
   }
 
   bytesOf(space: SpaceId, path: readonly number[], rank: number): Uint8Array {
@@ -215,6 +227,11 @@ class Scene {
     const owner = this.next(WORKERS)
     this.writers = this.writers.filter((writer) => writer.owner !== owner)
     this.readers = this.readers.filter((reader) => reader.owner !== owner)
+    this.forget(owner)
+  }
+
+  /** Ends what the engine knows that a worker copies. */
+  forget(owner: number): void {
     for (const { row, kind, lease } of this.cache.copies.listOf(owner)) {
       this.cache.copies.end(row)
       if (kind === STORE_COPY) this.cache.abort(lease)
@@ -222,11 +239,9 @@ class Scene {
     }
   }
 
-  step(): void {
-    const steps = [
-      () => this.reserve(),
-      () => this.reserve(),
-      () => this.reserve(),
+  /** One thing that may happen. @returns whether it may take chunks away that can be found. */
+  step(): boolean {
+    const keeping = [
       () => this.commit(),
       () => this.commit(),
       () => this.commit(),
@@ -235,17 +250,26 @@ class Scene {
       () => this.endRead(),
       () => this.clock.advance(this.next(TTL / 4)),
       () => void this.cache.sweepLeases(),
-      () => void this.cache.evictTo(this.next(Math.ceil(this.cache.usageBytes) + 1), 1 + this.next(3)),
       () => {
         if (this.next(4) === 0) this.endWorker()
       },
+    ]
+    const taking = [
+      () => this.reserve(),
+      () => this.reserve(),
+      () => this.reserve(),
+      () => void this.cache.evictTo(this.next(Math.ceil(this.cache.usageBytes) + 1), 1 + this.next(3)),
       () => {
         const path = this.anyPath()
         if (this.next(4) !== 0) return
         this.cache.remove({ space: this.anySpace(), chain: chainOf(path), from: 0, to: path.length }, 'delete')
       },
     ]
-    steps[this.next(steps.length)]!()
+    const at = this.next(keeping.length + taking.length)
+    this.isTaking = at >= keeping.length
+    if (this.isTaking) taking[at - keeping.length]!()
+    else keeping[at]!()
+    return this.isTaking
   }
 
   /** Every name that can be found has its own bytes; readers still see theirs. */
@@ -303,20 +327,67 @@ it.each(CASES)(
   ({ shape, policy, seed }) => {
     const scene = new Scene(shape, policy, seed)
     let kills = 0
-    for (let round = 0; round < 60; round += 1) {
+    for (let round = 0; round < ROUNDS; round += 1) {
       const steps = 5 + scene.next(60)
       for (let step = 0; step < steps; step += 1) scene.step()
+      let before = scene.resident()
       scene.fuse.left = scene.next(120)
-      try {
-        for (;;) scene.step()
-      } catch (error) {
-        if (!(error instanceof Killed)) throw error
-        kills += 1
+      isKilled(() => {
+        for (;;) if (scene.step()) before = scene.resident()
+      })
+      if (scene.isTaking) before = new Set()
+      while (scene.next(3) === 0) {
+        scene.fuse.left = scene.next(200)
+        if (isKilled(() => scene.restart(scene.fuse.left))) kills += 1
       }
       scene.restart()
       scene.cache.verify()
       scene.check()
+      const after = scene.resident()
+      expect([...before].filter((name) => !after.has(name))).toEqual([])
     }
-    expect(kills).toBe(60)
+    expect(kills).toBeGreaterThan(0)
   },
 )
+
+/** Whether the engine is killed while it does this. */
+function isKilled(work: () => void): boolean {
+  try {
+    work()
+    return false
+  } catch (error) {
+    if (!(error instanceof Killed)) throw error
+    return true
+  }
+}
+
+// Whatever lies there: nothing is taken over, or a whole L1 is.
+it.each([1, 2, 3, 4])('trusts nothing that it finds (seed %i)', (seed) => {
+  const scene = new Scene(SHAPES[1]!, 'lru', seed)
+  const words = new Uint32Array(scene.tables.chunks.buffer)
+  let taken = 0
+  let refused = 0
+  for (let round = 0; round < 300; round += 1) {
+    for (let step = 0; step < 40; step += 1) scene.step()
+    const kept = words.slice()
+    const columns = [...Object.values(scene.tables.leases), ...Object.values(scene.tables.copies)]
+    const tables = [scene.tables.shards, scene.tables.chunks, ...Object.values(scene.tables.arena!), ...columns]
+    for (let spoilt = 0; spoilt <= scene.next(4); spoilt += 1) {
+      const table = tables[scene.next(tables.length)]!
+      const used = Math.min(table.length, 200)
+      table[scene.next(used)] = [0, 1, 3, 255, 2 ** 31, 2 ** 32 - 1, Number.NaN, -1, 1e300][scene.next(9)]!
+    }
+    if (scene.tryRestart()) {
+      taken += 1
+      scene.cache.verify()
+    } else {
+      refused += 1
+      words.set(kept)
+      scene.restart()
+    }
+    scene.writers = []
+    scene.readers = []
+    for (let owner = 0; owner < OWNERS; owner += 1) scene.forget(owner)
+  }
+  expect(Math.min(taken, refused)).toBeGreaterThan(10)
+})
