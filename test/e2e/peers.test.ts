@@ -128,9 +128,10 @@ it('a peer that dies in the middle of a fetch takes nothing along but what it ha
   const proxy = await proxyOf(dying.engine)
   const asking = await start(`urls=http://127.0.0.1:${proxy.port}+${staying.engine.httpUrl}`)
   for (const { client } of [dying, staying, asking]) await client.register(MODEL, SHARD_BYTES)
-  const [whole, half] = [promptOf(4, CHUNKS * CHUNK_TOKENS), promptOf(5, CHUNKS * CHUNK_TOKENS)]
-  for (const tokens of [whole, half]) await dying.client.store(QUERY, tokens, SHARD_BYTES)
-  await staying.client.store(QUERY, whole, SHARD_BYTES)
+  // Nobody has the last chunk, so every lookup hears of all that have the others.
+  const [whole, half] = [promptOf(4, (CHUNKS + 1) * CHUNK_TOKENS), promptOf(5, (CHUNKS + 1) * CHUNK_TOKENS)]
+  for (const tokens of [whole, half]) await dying.client.store(QUERY, tokens, SHARD_BYTES, CHUNKS)
+  await staying.client.store(QUERY, whole, SHARD_BYTES, CHUNKS)
 
   proxy.throttleBytesPerSecond = 16 * SHARD_BYTES
   const before = proxy.passed.toClient
