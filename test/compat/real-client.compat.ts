@@ -39,18 +39,23 @@ describe.each(VERSIONS)('lmcache %s', (version) => {
   })
 })
 
-it('goes on by itself after a restart of the engine on the same port', async () => {
-  const mpPort = Number(engine.addresses.mp!.split(':')[1])
-  const client = spawn(python, argumentsOf('restart'), { env: environmentOf(VERSIONS.at(-1)!) })
-  const lines = linesOf(client)
-  expect(await lines.next()).toMatchObject({ value: 'stored' })
-  await engine.stop()
-  engine = await home.start({ mpPort })
-  client.stdin.end('\n')
-  const printed = await lines.next()
-  const [code] = await once(client, 'close')
-  expect(code).toBe(0)
-  expect(JSON.parse(printed.value as string)).toMatchObject({ found: expect.any(Number) })
+describe.each(['0.4.7', '0.5.6'])('lmcache %s', (version) => {
+  it.each(['SIGKILL', 'SIGTERM'] as const)(
+    'works on over %s of the engine, and finds all it had stored',
+    async (signal) => {
+      const mpPort = Number(engine.addresses.mp!.split(':')[1])
+      const client = spawn(python, argumentsOf('restart'), { env: environmentOf(version) })
+      const lines = linesOf(client)
+      expect(await lines.next()).toMatchObject({ value: 'stored' })
+      await engine.stop(signal)
+      engine = await home.start({ mpPort })
+      client.stdin.end('\n')
+      const printed = await lines.next()
+      const [code] = await once(client, 'close')
+      expect(code).toBe(0)
+      expect(JSON.parse(printed.value as string)).toMatchObject({ found: 2 })
+    },
+  )
 })
 
 function argumentsOf(scenario: string): string[] {
@@ -68,6 +73,6 @@ function lastLine(text: string): Record<string, unknown> {
 }
 
 function linesOf(client: ChildProcessWithoutNullStreams): AsyncIterator<string> {
-  client.stderr.resume()
+  client.stderr.pipe(process.stderr)
   return createInterface({ input: client.stdout })[Symbol.asyncIterator]()
 }

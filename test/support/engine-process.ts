@@ -8,6 +8,8 @@ import { REPOSITORY } from './source-tree.ts'
 import { until } from './until.ts'
 
 const MAIN = 'src/cli/main.ts'
+/** For an engine to listen: machines may be busy. */
+const START_MS = 60_000
 /** No colours, no debugging, and none of the options of whoever runs the tests. */
 const ENVIRONMENT = Object.fromEntries(
   Object.entries({ ...process.env, NO_COLOR: '1', DEBUG: '' }).filter(([name]) => !name.startsWith('KVTIER_')),
@@ -76,10 +78,14 @@ export class EngineProcess {
       gaveUp.abort()
       throw new Error(`the engine ended with exit code ${code}:\n${textOf(printed)}`)
     })
-    const started = until('the engine listens', () => {
-      gaveUp.signal.throwIfAborted()
-      return readAddresses(dataDir, child.pid)
-    })
+    const started = until(
+      'the engine listens',
+      () => {
+        gaveUp.signal.throwIfAborted()
+        return readAddresses(dataDir, child.pid)
+      },
+      START_MS,
+    )
     try {
       return new EngineProcess(child, exit, printed, await Promise.race([started, ended]))
     } catch (error) {

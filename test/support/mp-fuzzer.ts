@@ -74,7 +74,12 @@ export class MpFuzzer {
     if (known !== undefined && next(4) > 0) return known
     known?.close()
     const isDeaf = next(3) === 0
-    const dealer = new Dealer({ linger: 0, sendTimeout: 1_000, ...(isDeaf ? { receiveHighWaterMark: 1 } : {}) })
+    const dealer = new Dealer({
+      linger: 0,
+      sendTimeout: 1_000,
+      sendHighWaterMark: 8,
+      ...(isDeaf ? { receiveHighWaterMark: 1 } : {}),
+    })
     dealer.connect(`tcp://${this.#address}`)
     this.#dealers[slot] = dealer
     this.counts.connections += 1

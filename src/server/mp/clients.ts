@@ -64,6 +64,8 @@ export class Client {
   readonly identity: Uint8Array
   /** Its numbering of operations, once known. */
   generation: Generation | null = null
+  /** Those that fit what it has sent, while there are several; null = it has sent nothing that tells. */
+  candidates: readonly Generation[] | null = null
   /** An answer that names another operation is an error to it, and not the end of its reading thread. */
   survivesOtherOps = false
   lastSeenMs: number

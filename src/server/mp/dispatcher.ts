@@ -1,6 +1,6 @@
 import { CacheError } from '../../core/errors.ts'
 import { decodeIncoming, decodeOp } from '../../protocol/mp/codec.ts'
-import { CURRENT_GENERATION, type Generation, generationOfFirst, type ServedOp } from '../../protocol/mp/generations.ts'
+import type { ServedOp } from '../../protocol/mp/generations.ts'
 import type { Envelope, Incoming, Request, RequestOf } from '../../protocol/mp/messages.ts'
 import {
   FALSE,
@@ -14,6 +14,7 @@ import {
 } from '../../protocol/mp/replies.ts'
 import { TokenCache } from '../../protocol/mp/token-cache.ts'
 import { BlockReports } from './block-reports.ts'
+import { generationFor } from './client-generation.ts'
 import { type Client, ClientTable } from './clients.ts'
 import { LookupHandlers } from './lookup-handlers.ts'
 import { type MpParts, REFUSED, type RegisteredWorker, type Reply } from './parts.ts'
@@ -120,8 +121,9 @@ export class Dispatcher {
     const { counts, clock } = this.#parts
     if (identity === undefined) return
     counts.requests += 1
-    const client = this.#clients.heard(identity, clock.nowMs())
-    const incoming = decodeIncoming(frames, generationFor(client, frames, this.#recovered), {
+    const nowMs = clock.nowMs()
+    const client = this.#clients.heard(identity, nowMs)
+    const incoming = decodeIncoming(frames, generationFor(client, frames, this.#recovered, nowMs), {
       tokens: this.#tokens,
       onOp: (op, envelope) => {
         // A scheduler waits for it, and it says nothing: the answer is asked for later.
@@ -153,7 +155,7 @@ export class Dispatcher {
   restore(workers: readonly RegisteredWorker[]): void {
     for (const worker of workers) {
       this.#workers.restore(worker)
-      this.#recovered.add(worker.context.instanceId, worker.generation)
+      this.#recovered.add(worker.context.instanceId, worker.generation, this.#parts.clock.nowMs())
     }
   }
 
@@ -318,24 +320,6 @@ export class Dispatcher {
       this.#send([client.identity, uid, textReply(text)!])
     }
   }
-}
-
-/**
- * The numbering of a client: told by the id of its first `get_chunk_size`, or by an operation that has only a name;
- * until then, that of today, or one that was in use before the engine was restarted.
- */
-function generationFor(client: Client, frames: readonly Uint8Array[], recovered: RecoveredGenerations): Generation {
-  if (client.generation !== null) return client.generation
-  const op = frames.length < 2 ? undefined : decodeOp(frames[1]!)
-  if (typeof op === 'string') {
-    client.generation = CURRENT_GENERATION
-  } else if (op !== undefined && frames.length === 2) {
-    client.generation = generationOfFirst(op) ?? null
-  }
-  if (client.generation !== null) return client.generation
-  const { generation, isCertain } = recovered.of(frames)
-  if (isCertain) client.generation = generation
-  return generation
 }
 
 /** What 0.5.3 and 0.5.4 send under another number, or never; every worker sends it before it registers. */

@@ -121,6 +121,7 @@ export class WorkerHandlers {
     const known = instances.find(instanceId)
     if (known !== undefined && !known.isReaped && !known.isAwaited && isSame(known, context, layout)) {
       known.lastSeenMs = clock.nowMs()
+      known.releaseLate(engine.l1)
       return
     }
     known?.end(engine.l1)
