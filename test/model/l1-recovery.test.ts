@@ -14,7 +14,8 @@ import { chainOf, openSpace, SMALL_L1, TENANT_ROWS } from '../support/l1.ts'
 import { random } from '../support/random.ts'
 
 const TTL = 50
-const ROUNDS = 60
+const ROUNDS = 40
+const STEPS_MAX = 300
 const OWNERS = 4
 /** Owners below this one are workers, which live on when the engine dies. */
 const WORKERS = 3
@@ -84,6 +85,9 @@ class Scene {
   readonly tables: ReturnType<typeof mapTables>
   readonly startMs = this.clock.nowMs()
   readonly grants = new SlotList()
+  moves = 0
+  /** The engine is killed at the next move of bytes, or right after it. */
+  aimsAtMove = false
   /** Whether the last step, if it was killed, may have taken chunks away. */
   isTaking = false
   cache!: L1Cache
@@ -111,6 +115,9 @@ class Scene {
       tables: fusedTables(this.tables, this.fuse),
       hashKey: [this.next(1000), this.next(1000)],
       move: (from, to, bytes) => {
+        this.moves += 1
+        if (this.aimsAtMove) this.fuse.left = this.next(2)
+        this.aimsAtMove = false
         this.fuse.burn() // the bytes count as a store, too
         this.arena.copyWithin(to, from, from + bytes)
       },
@@ -331,11 +338,15 @@ it.each(CASES)(
       const steps = 5 + scene.next(60)
       for (let step = 0; step < steps; step += 1) scene.step()
       let before = scene.resident()
-      scene.fuse.left = scene.next(120)
-      isKilled(() => {
-        for (;;) if (scene.step()) before = scene.resident()
+      scene.aimsAtMove = scene.next(2) === 0
+      scene.fuse.left = scene.aimsAtMove ? Number.POSITIVE_INFINITY : scene.next(120)
+      const hasDied = isKilled(() => {
+        for (let step = 0; step < STEPS_MAX || !scene.aimsAtMove; step += 1) {
+          if (scene.step()) before = scene.resident()
+        }
       })
-      if (scene.isTaking) before = new Set()
+      scene.aimsAtMove = false
+      if (hasDied && scene.isTaking) before = new Set()
       while (scene.next(3) === 0) {
         scene.fuse.left = scene.next(200)
         if (isKilled(() => scene.restart(scene.fuse.left))) kills += 1
@@ -347,6 +358,8 @@ it.each(CASES)(
       expect([...before].filter((name) => !after.has(name))).toEqual([])
     }
     expect(kills).toBeGreaterThan(0)
+    const isShifting = new Set(shape.spaces.map(({ shardBytes }) => shardBytes)).size > 1
+    if (isShifting) expect(scene.moves).toBeGreaterThan(20)
   },
 )
 
