@@ -130,8 +130,13 @@ export const COMMANDS: readonly CommandSpec[] = [
       'its options, the headless Service NAME-metrics, and, where asked for, ServiceMonitor, PrometheusRule and ' +
       'dashboard. A field that is wrong is named with its path.',
     positionals: [{ name: 'FILE', help: 'The engine definition, YAML; config/k8s/engine.yaml is an example.' }],
-    options: [],
-    examples: [['kvtier manifests engine.yaml | kubectl apply -f -', 'Runs the engine on a cluster']],
+    options: [
+      { name: 'chart', value: 'DIR', help: 'Write a Helm chart of the same objects into this folder instead.' },
+    ],
+    examples: [
+      ['kvtier manifests engine.yaml | kubectl apply -f -', 'Runs the engine on a cluster'],
+      ['kvtier manifests engine.yaml --chart chart && helm install qwen chart', 'The same by Helm'],
+    ],
     load: () => import('./manifests.ts'),
   },
   {

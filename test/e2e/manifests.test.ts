@@ -158,3 +158,54 @@ it('a file that is missing, no YAML or no definition is refused', async () => {
 it('the example of an engine names what it says', () => {
   expect(parse(readFileSync(EXAMPLE, 'utf8')).engine.name).toBe('qwen')
 })
+
+it('the Helm chart passes helm lint, and renders the same objects as the manifests', async (context) => {
+  const helm = goTool(context, 'helm', 'helm.sh/helm/v3/cmd/helm')
+  const chart = join(folder, 'chart')
+  expect((await runCommand(['manifests', EXAMPLE, '--chart', chart])).code).toBe(0)
+  const lint = spawnSync(helm, ['lint', '--strict', chart], { encoding: 'utf8' })
+  expect(lint.status, `${lint.stdout}${lint.stderr}`).toBe(0)
+  const rendered = spawnSync(helm, ['template', 'qwen', chart, '--namespace', 'inference'], { encoding: 'utf8' })
+  expect(rendered.status, rendered.stderr).toBe(0)
+  const { stdout } = await runCommand(['manifests', EXAMPLE])
+  expect(byName(rendered.stdout)).toEqual(byName(stdout))
+})
+
+it('values of the chart change what they name', async (context) => {
+  const helm = goTool(context, 'helm', 'helm.sh/helm/v3/cmd/helm')
+  const chart = join(folder, 'chart')
+  await runCommand(['manifests', EXAMPLE, '--chart', chart])
+  const values = [
+    'image=other:2',
+    'replicas=7',
+    'sharedMemory=9Gi',
+    'options.l1.size=8GiB',
+    'serviceMonitorLabels.team=x',
+  ]
+  const set = values.flatMap((value) => ['--set', value])
+  const { status, stdout, stderr } = spawnSync(helm, ['template', 'b', chart, ...set], { encoding: 'utf8' })
+  expect(status, stderr).toBe(0)
+  const objects = byName(stdout)
+  const { spec } = objects['Deployment b'] as {
+    spec: { replicas: number; template: { spec: { initContainers: [{ image: string }] } } }
+  }
+  expect(spec.replicas).toBe(7)
+  expect(spec.template.spec.initContainers[0].image).toBe('other:2')
+  expect(JSON.stringify(spec)).toContain('"sizeLimit":"9Gi"')
+  expect(JSON.stringify(objects['ConfigMap b-config'])).toContain('size: 8GiB')
+  expect(JSON.stringify(objects['ServiceMonitor b-metrics'])).toContain('"team":"x"')
+})
+
+/** Objects by kind and name, with the texts in ConfigMaps read, and without the hash that restarts pods. */
+function byName(text: string): Record<string, unknown> {
+  const objects = parseAllDocuments(text)
+    .map((each) => each.toJS())
+    .filter((object) => object !== null)
+  for (const object of objects) {
+    if (object.data?.['kvtier.yaml'] !== undefined) object.data = parse(object.data['kvtier.yaml'])
+    for (const [key, json] of Object.entries(object.data ?? {}))
+      if (key.endsWith('.json')) object.data[key] = JSON.parse(json as string)
+    if (object.spec?.template !== undefined) object.spec.template.metadata.annotations = {}
+  }
+  return Object.fromEntries(objects.map((object) => [`${object.kind} ${object.metadata.name}`, object]))
+}

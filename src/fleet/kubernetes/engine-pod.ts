@@ -100,7 +100,7 @@ function engineContainer(definition: EngineDefinition): Record<string, unknown> 
     startupProbe: { ...probe(definition, '/healthz'), periodSeconds: 2, failureThreshold: 300 },
     livenessProbe: { ...probe(definition, '/healthz'), periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 },
     readinessProbe: { ...probe(definition, '/readyz'), periodSeconds: 5, timeoutSeconds: 5 },
-    resources: spec.resources ?? defaultResources(definition),
+    resources: engineResources(definition),
     volumeMounts: [
       { name: 'config', mountPath: CONFIG_DIR, readOnly: true },
       { name: 'data', mountPath: DATA_DIR },
@@ -140,8 +140,9 @@ function environment({ name, spec, metrics }: EngineDefinition): object[] {
   ]
 }
 
-/** Shared memory counts as memory of the pod. */
-function defaultResources(definition: EngineDefinition): object {
+/** What the engine's container asks for. Shared memory counts as memory of the pod. */
+export function engineResources(definition: EngineDefinition): object {
+  if (definition.spec.resources !== undefined) return definition.spec.resources
   const memory = `${sharedMemoryMib(definition) + PROCESS_MIB}Mi`
   return { requests: { cpu: '2', memory }, limits: { memory } }
 }

@@ -6,6 +6,7 @@ for (const [name, target] of [
   ['strict-manifests', '.'],
   ['otel-collector', '.'],
   ['prometheus', 'github.com/prometheus/prometheus/cmd/prometheus'],
+  ['helm', 'helm.sh/helm/v3/cmd/helm'],
 ] as const) {
   const startedMs = performance.now()
   goTool(context as never, name, target)
