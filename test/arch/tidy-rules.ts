@@ -15,6 +15,7 @@ export const TOP_LEVEL: readonly string[] = [
   '.gitattributes',
   '.gitignore',
   '.npmrc',
+  '.dockerignore',
   'Dockerfile',
   'LICENSE',
   'README.md',

@@ -192,11 +192,11 @@ it('values of the chart change what they name', async (context) => {
   expect(spec.replicas).toBe(7)
   expect(spec.template.spec.initContainers[0].image).toBe('other:2')
   expect(JSON.stringify(spec)).toContain('"sizeLimit":"9Gi"')
-  expect(JSON.stringify(objects['ConfigMap b-config'])).toContain('size: 8GiB')
+  expect(JSON.stringify(objects['ConfigMap b-config'])).toContain('"size":"8GiB"')
   expect(JSON.stringify(objects['ServiceMonitor b-metrics'])).toContain('"team":"x"')
 })
 
-/** Objects by kind and name, with the texts in ConfigMaps read, and without the hash that restarts pods. */
+/** Objects by kind and name, with the texts in ConfigMaps read, without the hash that restarts pods. */
 function byName(text: string): Record<string, unknown> {
   const objects = parseAllDocuments(text)
     .map((each) => each.toJS())
@@ -205,7 +205,13 @@ function byName(text: string): Record<string, unknown> {
     if (object.data?.['kvtier.yaml'] !== undefined) object.data = parse(object.data['kvtier.yaml'])
     for (const [key, json] of Object.entries(object.data ?? {}))
       if (key.endsWith('.json')) object.data[key] = JSON.parse(json as string)
-    if (object.spec?.template !== undefined) object.spec.template.metadata.annotations = {}
+    const template = object.spec?.template
+    if (template === undefined) continue
+    template.metadata.annotations = {}
+    // Empty and absent mean the same.
+    for (const key of ['nodeSelector', 'tolerations', 'affinity']) {
+      if (Object.keys(template.spec[key] ?? {}).length === 0) delete template.spec[key]
+    }
   }
   return Object.fromEntries(objects.map((object) => [`${object.kind} ${object.metadata.name}`, object]))
 }

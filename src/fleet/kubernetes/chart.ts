@@ -185,7 +185,7 @@ function withPlacement(manifest: Manifest): Manifest {
 function dashboardTemplate(manifest: Manifest): string {
   const key = expression('.Release.Name')
   const data = { [`${key}.json`]: expression(fileAt('files/dashboard.json', 4)) }
-  return template({ ...manifest, data }).replace('.json: {{', '.json: |\n    {{')
+  return template({ ...manifest, data }).replace(/(\.json"?): {{/, '$1: |\n    {{')
 }
 
 function fileAt(path: string, indent: number): string {
