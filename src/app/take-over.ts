@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import { formatBytes } from '../config/units.ts'
 import type { Engine } from '../engine/engine.ts'
+import { forgetLayout } from '../engine/forget-layout.ts'
 import type { ModelRegistry } from '../engine/model-registry.ts'
 import type { Recovered } from '../l1/recovery.ts'
 import type { MpServer } from '../server/mp/mp-server.ts'
@@ -66,7 +67,7 @@ export function keepNames({
   }
   models.onRegister = (model) => journal?.model(model)
   models.onReplaced = (before, now) => {
-    const shards = engine.forgetLayout(now.model, now.ranks)
+    const shards = forgetLayout(engine, now.model, now.ranks)
     retired.add(keyOf(now))
     mp.forgetWorkers(now.model, now.ranks)
     const text = `model ${JSON.stringify(now.model)} starts cold: its layout is ${now.layout} and was ${before.layout}`

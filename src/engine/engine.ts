@@ -268,21 +268,6 @@ export class Engine {
     return { l0Blocks, l1Shards, l2Objects }
   }
 
-  /** Forgets a layout of a model and what L0 and L1 hold under it: another one takes its place. @returns L1 shards. */
-  forgetLayout(model: string, ranks: number): number {
-    let shards = 0
-    for (let id = 0; id < this.l1.spaces.count; id += 1) {
-      const space = id as SpaceId
-      const spec = this.l1.spaces.spec(space)
-      if (spec.model !== model || spec.ranks !== ranks) continue
-      this.device?.removeSpace(space)
-      this.pins.removeSpace(space)
-      shards += this.l1.remove({ space }, 'clear')
-    }
-    this.l1.spaces.retire(model, ranks)
-    return shards
-  }
-
   /** Expires leases, and lookups whose client never came back. Run by the lease loop. */
   sweep(): void {
     this.l1.sweepLeases()

@@ -131,19 +131,15 @@ class Scene {
   restart(stores = Number.POSITIVE_INFINITY): void {
     this.fuse.left = stores
     this.writers = this.writers.filter(({ owner }) => owner < WORKERS)
-    const survey = surveyTables(this.tables, this.options, this.shape.spaces, (owner) => owner < WORKERS)
-    if (typeof survey === 'string') throw new Error(survey)
-    this.open()
-    this.cache.recover(survey)
+    if (!this.tryRestart()) throw new Error('the tables are damaged')
   }
 
   /** As `restart`; false when the survey finds damage. */
   tryRestart(): boolean {
     const survey = surveyTables(this.tables, this.options, this.shape.spaces, (owner) => owner < WORKERS)
-    if (typeof survey === 'string') return false
-    this.open()
-    this.cache.recover(survey)
-    return true
+    if (typeof survey !== 'string') this.open()
+    if (typeof survey !== 'string') this.cache.recover(survey)
+    return typeof survey !== 'string'
   }
 
   bytesOf(space: SpaceId, path: readonly number[], rank: number): Uint8Array {
