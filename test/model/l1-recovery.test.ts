@@ -137,9 +137,10 @@ class Scene {
   /** As `restart`; false when the survey finds damage. */
   tryRestart(): boolean {
     const survey = surveyTables(this.tables, this.options, this.shape.spaces, (owner) => owner < WORKERS)
-    if (typeof survey !== 'string') this.open()
-    if (typeof survey !== 'string') this.cache.recover(survey)
-    return typeof survey !== 'string'
+    if (typeof survey === 'string') return false
+    this.open()
+    this.cache.recover(survey)
+    return true
   }
 
   bytesOf(space: SpaceId, path: readonly number[], rank: number): Uint8Array {
@@ -174,14 +175,10 @@ class Scene {
     this.writers.push({ owner, lease, row, places })
   }
 
-  write({ places }: Copy): void {
-    for (const { offset, bytes } of places) this.arena.set(bytes, offset)
-  }
-
   commit(): void {
     const [writer] = this.writers.splice(this.next(Math.max(1, this.writers.length)), 1)
     if (writer === undefined) return
-    this.write(writer)
+    for (const { offset, bytes } of writer.places) this.arena.set(bytes, offset)
     if (writer.row >= 0) this.cache.copies.end(writer.row)
     this.cache.commit(writer.lease)
   }
@@ -233,7 +230,6 @@ class Scene {
     this.forget(owner)
   }
 
-  /** Ends what the engine knows that a worker copies. */
   forget(owner: number): void {
     for (const { row, kind, lease } of this.cache.copies.listOf(owner)) {
       this.cache.copies.end(row)
@@ -370,7 +366,6 @@ function isKilled(work: () => void): boolean {
   }
 }
 
-// Whatever lies there: nothing is taken over, or a whole L1 is.
 it.each([1, 2, 3, 4])('trusts nothing that it finds (seed %i)', (seed) => {
   const scene = new Scene(SHAPES[1]!, 'lru', seed)
   const words = new Uint32Array(scene.tables.chunks.buffer)
