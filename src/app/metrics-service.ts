@@ -11,6 +11,7 @@ import { ProcessMetrics } from '../metrics/process-metrics.ts'
 import type { MetricFacts } from '../metrics/readings.ts'
 import { Recorder } from '../metrics/recorder.ts'
 import { SnapshotReader } from '../metrics/snapshot.ts'
+import type { WouldHit } from '../metrics/would-hit.ts'
 import { MetricsServer } from '../server/metrics/metrics-server.ts'
 import type { PrometheusOptions, PushOptions } from '../server/options.ts'
 import { MetricsPush, type PushLog } from '../server/push/metrics-push.ts'
@@ -75,6 +76,11 @@ export class MetricsService {
       },
       onBeat: () => cells.loops.set(BUS_ROW, 'lastBeatMs', clock.nowMs()),
     })
+  }
+
+  /** The live estimate of what another L1 size would have hit. */
+  get wouldHit(): WouldHit {
+    return this.#recorder.wouldHit
   }
 
   /** Starts to drain the bus. */

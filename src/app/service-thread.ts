@@ -10,6 +10,7 @@ import type { MetricFacts } from '../metrics/readings.ts'
 import { attachSegment, type SegmentHandle } from '../native/shared-memory.ts'
 import { HttpService } from '../server/http/http-service.ts'
 import { createLogger } from '../server/http/logger.ts'
+import { OverviewSource } from '../server/http/overview-source.ts'
 import { TokenStore } from '../server/http/token-store.ts'
 import type { HttpOptions, PrometheusOptions } from '../server/options.ts'
 import { engineClient } from '../server/rpc/engine-client.ts'
@@ -51,6 +52,7 @@ export interface ServiceControl {
 // events and the arena are shared memory.
 class Service implements ServiceControl {
   readonly #data: ServiceData
+  readonly #cells: MetricCells
   readonly #metrics: MetricsService
   readonly #clock = new SystemClock()
   readonly #logger
@@ -60,8 +62,9 @@ class Service implements ServiceControl {
   constructor(data: ServiceData) {
     this.#data = data
     this.#logger = createLogger(data.logLevel)
+    this.#cells = MetricCells.attach(data.cells)
     this.#metrics = new MetricsService({
-      cells: MetricCells.attach(data.cells),
+      cells: this.#cells,
       clock: this.#clock,
       facts: data.facts,
       onError: (where, error) => this.#logger.error({ err: error, where }, 'failed'),
@@ -80,6 +83,7 @@ class Service implements ServiceControl {
       storage: storageClient(new CallPort(this.#data.storage)),
       arena: attachSegment(this.#data.arena),
       activities,
+      overview: this.#overview(),
       clock,
       options,
       tokens: new TokenStore({
@@ -100,6 +104,20 @@ class Service implements ServiceControl {
     }
     this.#record('ACTIVITY_ACTION_ENGINE_START', `The engine listens on ${http}.`, kept)
     return metrics === undefined ? { http } : { http, metrics }
+  }
+
+  #overview(): OverviewSource {
+    const { version, facts } = this.#data
+    const startedAt = new Date(this.#clock.wallMs()).toISOString()
+    const { wouldHit } = this.#metrics
+    return new OverviewSource({
+      cells: this.#cells,
+      wouldHit,
+      clock: this.#clock,
+      version,
+      startedAt,
+      device: facts.device ?? null,
+    })
   }
 
   #startPush(): void {

@@ -8,6 +8,7 @@ export const RANKS: Readonly<Record<string, number>> = {
   events: 1,
   native: 1,
   protocol: 1,
+  web: 1,
   l0: 2,
   l1: 2,
   l2: 2,
@@ -42,13 +43,14 @@ export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   redis: ['l2/adapters/redis'],
   typebox: ['server/http', 'config', 'fleet'],
   undici: ['l2/adapters', 'server/push'],
+  uplot: ['web'],
   yaml: ['config', 'fleet'],
   zeromq: ['client', 'server/mp'],
 }
 
 /** Built-in modules that only some folders may import. */
 const BUILTIN_HOMES: Readonly<Record<string, readonly string[]>> = {
-  'node:fs': ['native', 'l2/adapters', 'app', 'cli', 'server', 'activities', 'config', 'replay'],
+  'node:fs': ['native', 'l2/adapters', 'app', 'cli', 'server', 'activities', 'config', 'replay', 'web'],
   'node:sqlite': ['activities'],
   'node:child_process': ['app', 'cli', 'native'],
   'node:http': ['server', 'client', 'cli', 'l2/adapters'],
@@ -71,13 +73,14 @@ const GLOBALS: readonly { readonly name: string; readonly form: RegExp; readonly
     name: 'the machine clock',
     form: /\bDate\.now\b|\bnew Date\(\)|\bperformance\.now\b|\bprocess\.hrtime\b/g,
     // A lock file's age is told by the clock that stamped it.
-    homes: ['core/clock.ts', 'server/http/token-file.ts'],
+    // The page runs in a browser.
+    homes: ['core/clock.ts', 'server/http/token-file.ts', 'web/page'],
   },
   {
     name: 'timers',
     form: /(?<![.\w])(?:setTimeout|setInterval)\b/g,
     // A stop has a deadline of its own, also when nothing else runs any more.
-    homes: ['core/clock.ts', 'app/service-link.ts'],
+    homes: ['core/clock.ts', 'app/service-link.ts', 'web/page'],
   },
 ]
 

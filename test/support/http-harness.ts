@@ -4,8 +4,11 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { ActivityStore } from '../../src/activities/activity-store.ts'
 import { ManualClock } from '../../src/core/clock.ts'
+import { MetricCells } from '../../src/metrics/cells.ts'
+import { WouldHit } from '../../src/metrics/would-hit.ts'
 import { HttpService } from '../../src/server/http/http-service.ts'
 import { createLogger } from '../../src/server/http/logger.ts'
+import { OverviewSource } from '../../src/server/http/overview-source.ts'
 import { createToken, type Scope } from '../../src/server/http/token-file.ts'
 import { TokenStore } from '../../src/server/http/token-store.ts'
 import type { HttpOptions } from '../../src/server/options.ts'
@@ -28,6 +31,8 @@ export class HttpHarness {
   readonly engine: EngineDouble
   readonly storage: ReturnType<typeof makeStorage>
   readonly activities: ActivityStore
+  readonly cells = MetricCells.create({ maxTenants: 16, busCapacityEvents: 64 })
+  readonly wouldHit = new WouldHit()
   readonly logLines: string[] = []
   readonly #options: HttpOptions
   #service: HttpService | undefined
@@ -71,6 +76,12 @@ export class HttpHarness {
     rmSync(this.dataDir, { recursive: true, force: true })
   }
 
+  #overview(): OverviewSource {
+    const { cells, wouldHit, clock } = this
+    const facts = { version: '0.0.0-test', startedAt: '2026-01-01T00:00:00.000Z', device: null }
+    return new OverviewSource({ cells, wouldHit, clock, ...facts })
+  }
+
   async #start(): Promise<void> {
     const lines = this.logLines
     const sink = new Writable({
@@ -85,6 +96,7 @@ export class HttpHarness {
       storage: this.storage.service,
       arena: this.engine.arena,
       activities: this.activities,
+      overview: this.#overview(),
       clock: this.clock,
       options: this.#options,
       tokens: new TokenStore({

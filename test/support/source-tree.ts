@@ -11,11 +11,11 @@ export interface TreeFile {
   readonly text: string
 }
 
-/** Every TypeScript file under the given top-level folders, in order of path. */
+/** Every TypeScript and JavaScript file under the given top-level folders, in order of path. */
 export function readTree(...folders: string[]): TreeFile[] {
   return folders.flatMap((folder) =>
     listFiles(folder)
-      .filter((path) => path.endsWith('.ts'))
+      .filter((path) => /\.[tj]s$/.test(path))
       .map((path) => ({ path, text: readFileSync(join(REPOSITORY, path), 'utf8') })),
   )
 }

@@ -13,6 +13,7 @@ import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
 import { actorOf } from './auth.ts'
 import type { EnginePort, ModelLayout } from './engine-port.ts'
+import type { OverviewSource } from './overview-source.ts'
 import { badRequest } from './schemas.ts'
 import type { StoragePort } from './storage-port.ts'
 
@@ -32,6 +33,7 @@ export interface ApiParts {
   /** The whole arena, shared with the data thread. */
   readonly arena: Uint8Array
   readonly activities: ActivityStore
+  readonly overview: OverviewSource
   readonly clock: Clock
 }
 

@@ -18,6 +18,8 @@ import { healthRoutes } from './routes/health-routes.ts'
 import { jobRoutes } from './routes/job-routes.ts'
 import { lookupRoutes } from './routes/lookup-routes.ts'
 import { modelRoutes } from './routes/model-routes.ts'
+import { overviewRoutes } from './routes/overview-routes.ts'
+import { pageRoutes } from './routes/page-routes.ts'
 import { peerRoutes } from './routes/peer-routes.ts'
 import { quarantineRoutes } from './routes/quarantine-routes.ts'
 import { quotaRoutes } from './routes/quota-routes.ts'
@@ -187,6 +189,8 @@ async function addRoutes(api: Api, parts: HttpServiceParts): Promise<void> {
   jobRoutes(api, parts)
   activityRoutes(api, parts)
   healthRoutes(api, parts)
+  overviewRoutes(api, parts)
+  pageRoutes(api)
   const document = { summary: 'This document', querystring: NoQuery, response: { ...errorAnswers } }
   api.get('/openapi.json', { schema: document, config: { scope: 'public' } }, async (_request, reply) => {
     return reply.header('content-type', 'application/json; charset=utf-8').send(JSON.stringify(api.swagger()) as never)
