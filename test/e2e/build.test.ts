@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { EngineProcess } from '../support/engine-process.ts'
+import { EngineProcess, removeSharedMemory } from '../support/engine-process.ts'
 import { listFiles, REPOSITORY } from '../support/source-tree.ts'
 
 function run(file: string, ...args: string[]): string {
@@ -34,6 +34,7 @@ describe('npm run build', () => {
       }
     } finally {
       expect(await engine.stop()).toBe(0)
+      removeSharedMemory(dataDir)
       rmSync(dataDir, { recursive: true })
     }
   })

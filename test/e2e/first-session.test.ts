@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
-import { EngineProcess } from '../support/engine-process.ts'
+import { EngineProcess, removeSharedMemory } from '../support/engine-process.ts'
 import { REPOSITORY } from '../support/source-tree.ts'
 
 /** Blocks of the README's session: what is typed, and what comes back; `...` stands for anything. */
@@ -39,6 +39,7 @@ it('the first session of the README goes as it says', async ({ skip }) => {
     for (const [index, { answer }] of session.entries()) expect(answers[index], stderr).toMatch(asPattern(answer))
   } finally {
     expect(await engine.stop()).toBe(0)
+    removeSharedMemory(join(folder, 'data'))
     rmSync(folder, { recursive: true })
   }
 })

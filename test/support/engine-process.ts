@@ -128,6 +128,14 @@ export class EngineProcess {
   }
 }
 
+/** Removes what engines of a data directory leave in shared memory. Before the directory is removed. */
+export function removeSharedMemory(dataDir: string): void {
+  const path = join('/dev/shm', segmentName(existsSync(dataDir) ? realpathSync(dataDir) : dataDir))
+  for (const part of ['', '.index', '.journal']) {
+    for (const link of ['', '.keep']) rmSync(`${path}${part}${link}`, { force: true })
+  }
+}
+
 /** A data directory for engines of one test, in a folder of its own. `remove` ends them and takes everything away. */
 export class EngineHome {
   /** Exists; its name has no meaning. */
@@ -157,9 +165,7 @@ export class EngineHome {
 
   async remove(): Promise<void> {
     await Promise.all(this.#engines.map((engine) => engine.stop('SIGKILL')))
-    for (const part of ['', '.index', '.journal']) {
-      for (const link of ['', '.keep']) rmSync(`${this.segmentPath}${part}${link}`, { force: true })
-    }
+    removeSharedMemory(this.dataDir)
     rmSync(this.folder, { recursive: true, force: true })
   }
 }
