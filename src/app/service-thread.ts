@@ -15,6 +15,8 @@ import { TokenStore } from '../server/http/token-store.ts'
 import type { HttpOptions, PrometheusOptions } from '../server/options.ts'
 import { engineClient } from '../server/rpc/engine-client.ts'
 import { storageClient } from '../server/rpc/storage-client.ts'
+import type { TokenizerOptions } from '../tokenizer/options.ts'
+import { TokenizerService } from '../tokenizer/tokenizer-service.ts'
 import { MetricsService, type PushTarget } from './metrics-service.ts'
 import type { TakenOver } from './take-over.ts'
 
@@ -32,6 +34,7 @@ export interface ServiceData {
   readonly takenOver: TakenOver | null
   readonly http: HttpOptions
   readonly prometheus: PrometheusOptions
+  readonly tokenizer: TokenizerOptions
   /** Where metrics are pushed; null = nowhere. */
   readonly push: PushTarget | null
   /** To the engine, and from whoever starts and stops this thread. */
@@ -58,6 +61,7 @@ class Service implements ServiceControl {
   readonly #logger
   #activities: ActivityStore | null = null
   #http: HttpService | null = null
+  #tokenizer: TokenizerService | null = null
 
   constructor(data: ServiceData) {
     this.#data = data
@@ -78,12 +82,20 @@ class Service implements ServiceControl {
     const logger = this.#logger
     const activities = new ActivityStore({ path: join(dataDir, 'activities.sqlite'), clock, newId: randomUUID })
     this.#activities = activities
+    const tokenizer = await TokenizerService.open({
+      options: this.#data.tokenizer,
+      clock,
+      onBroken: (model, error) => logger.warn({ err: error, model }, 'the tokenizer of a model cannot be read'),
+    })
+    this.#tokenizer = tokenizer
     this.#http = await HttpService.create({
       engine: engineClient(new CallPort(this.#data.engine)),
       storage: storageClient(new CallPort(this.#data.storage)),
       arena: attachSegment(this.#data.arena),
       activities,
       overview: this.#overview(),
+      tokenizer,
+      textOptions: this.#data.tokenizer,
       clock,
       options,
       tokens: new TokenStore({
@@ -132,6 +144,7 @@ class Service implements ServiceControl {
 
   async close(): Promise<void> {
     await this.#http?.close()
+    this.#tokenizer?.close()
     await this.#metrics.close()
     if (this.#http !== null) this.#record('ACTIVITY_ACTION_ENGINE_STOP', 'The engine stopped in order.')
     this.#activities?.close()

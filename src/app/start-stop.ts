@@ -137,6 +137,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
       takenOver,
       http: config.http,
       prometheus: config.prometheus,
+      tokenizer: config.tokenizer,
       push,
     },
     { engine: service, storage: storage.service },

@@ -14,6 +14,7 @@ export const PRINT_TOPICS = [
   'adapters',
   'errors',
   'events',
+  'models',
   'docs',
   'dashboard',
   'rules',
@@ -152,6 +153,12 @@ export const COMMANDS: readonly CommandSpec[] = [
         name: 'file',
         value: 'FILE',
         help: 'The file to write. Default: README.md for docs, a file under config/ otherwise.',
+      },
+      {
+        name: 'tokenizer-dir',
+        value: 'DIR',
+        isRepeatable: true,
+        help: 'With models: directories of tokenizers, as serve takes them.',
       },
     ],
     examples: [

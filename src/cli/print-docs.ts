@@ -32,7 +32,7 @@ async function generatedTable(name: string, file: string): Promise<string> {
     const names = [...Object.keys(LISTS), 'commands'].join(', ')
     throw new CacheError('NOT_FOUND', `${file} asks for a table "${name}"; there are: ${names}`)
   }
-  return markdownTable(await LISTS[name as ListTopic]())
+  return markdownTable(await LISTS[name as ListTopic]([]))
 }
 
 function commandList(): PrintedList {

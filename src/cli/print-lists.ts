@@ -11,7 +11,10 @@ export interface PrintedList {
 }
 
 /** The lists of `kvtier print`, each read from the one table that the code itself uses. */
-export const LISTS = { metrics, options, adapters, errors, events } satisfies Record<string, () => Promise<PrintedList>>
+export const LISTS = { metrics, options, adapters, errors, events, models } satisfies Record<
+  string,
+  (tokenizerDirs: readonly string[]) => Promise<PrintedList>
+>
 
 export type ListTopic = keyof typeof LISTS
 
@@ -100,6 +103,20 @@ async function events(): Promise<PrintedList> {
   return {
     columns: [{ title: 'event' }, { title: 'payload', wraps: true }, { title: 'emitted by' }],
     rows: json.map(({ name, payload, emitted_by }) => [name, payload.join(', '), emitted_by]),
+    terminalColumns: [0, 1, 2],
+    json,
+  }
+}
+
+async function models(tokenizerDirs: readonly string[]): Promise<PrintedList> {
+  const { allModels } = await import('../tokenizer/all-models.ts')
+  const found = await allModels(tokenizerDirs, () => {})
+  const json = found.map(({ model, maxModelLen, templates }) => {
+    return { model, max_model_len: maxModelLen, chat_template: templates.default !== undefined }
+  })
+  return {
+    columns: [{ title: 'model' }, { title: 'longest context, tokens' }, { title: 'chat template' }],
+    rows: json.map((row) => [row.model, String(row.max_model_len ?? 'not told'), row.chat_template ? 'yes' : 'no']),
     terminalColumns: [0, 1, 2],
     json,
   }

@@ -1,4 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { CacheError } from '../core/errors.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { updatedDocs } from './print-docs.ts'
@@ -15,9 +16,18 @@ export async function run(call: CommandCall): Promise<ExitCode> {
   if (call.options.write === true || call.options.file !== undefined) {
     throw usageError('--write and --file go with print docs, dashboard and rules only', '--write')
   }
-  const list = await LISTS[topic]()
+  const list = await LISTS[topic](tokenizerDirs(call))
   answer(call, { [topic]: list.json }, () => terminalTable(list))
   return 0
+}
+
+/** Of --tokenizer-dir, else of the environment, as `serve` reads them; absolute. */
+function tokenizerDirs({ options }: CommandCall): string[] {
+  const words = String(options['tokenizer-dir'] ?? process.env.KVTIER_TOKENIZER_DIR ?? '').split(',')
+  return words
+    .map((word) => word.trim())
+    .filter((word) => word !== '')
+    .map((word) => resolve(word))
 }
 
 /** Files that are wholly generated, and where a checkout keeps them. */

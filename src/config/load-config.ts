@@ -11,6 +11,7 @@ import { printable } from './option-names.ts'
 import { pushFields } from './push-fields.ts'
 import { quotaFields } from './quota-fields.ts'
 import { httpFields, mpFields, prometheusFields } from './server-fields.ts'
+import { tokenizerFields } from './tokenizer-fields.ts'
 import { transferFields } from './transfer-fields.ts'
 
 /** Every option of `serve`. Derived defaults look at earlier rows, so the order matters. */
@@ -20,6 +21,7 @@ export const serveTables = {
   http: httpFields,
   mp: mpFields,
   prometheus: prometheusFields,
+  tokenizer: tokenizerFields,
   l0: l0Fields,
   l1: l1Fields,
   l2: { adapters: adaptersField } satisfies FieldTable<{ readonly adapters: readonly AdapterOptions[] }>,

@@ -1,5 +1,14 @@
 /** First words of flags that are sections of the config file: `--l1-size` is `size` under `l1`. */
-export const SECTIONS: readonly string[] = ['http', 'mp', 'prometheus', 'observability', 'l0', 'l1', 'transfer']
+export const SECTIONS: readonly string[] = [
+  'http',
+  'mp',
+  'prometheus',
+  'observability',
+  'l0',
+  'l1',
+  'transfer',
+  'tokenizer',
+]
 
 /** Key of an option in the config file, with a dot between section and key. */
 export function fileKeyOf(flag: string): string {

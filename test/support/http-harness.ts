@@ -14,6 +14,7 @@ import { TokenStore } from '../../src/server/http/token-store.ts'
 import type { HttpOptions } from '../../src/server/options.ts'
 import { EngineDouble } from './engine-double.ts'
 import { makeStorage } from './storage.ts'
+import { TokenizerDouble } from './tokenizer-double.ts'
 
 export const HTTP_OPTIONS: HttpOptions = {
   host: '127.0.0.1',
@@ -33,6 +34,9 @@ export class HttpHarness {
   readonly activities: ActivityStore
   readonly cells = MetricCells.create({ maxTenants: 16, busCapacityEvents: 64 })
   readonly wouldHit = new WouldHit()
+  readonly tokenizer = new TokenizerDouble()
+  /** Read at each request. */
+  readonly textOptions = { allowMessagesAlone: false, allowRequestTemplates: false }
   readonly logLines: string[] = []
   readonly #options: HttpOptions
   #service: HttpService | undefined
@@ -97,6 +101,8 @@ export class HttpHarness {
       arena: this.engine.arena,
       activities: this.activities,
       overview: this.#overview(),
+      tokenizer: this.tokenizer,
+      textOptions: this.textOptions,
       clock: this.clock,
       options: this.#options,
       tokens: new TokenStore({

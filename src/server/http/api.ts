@@ -11,11 +11,13 @@ import type { ActivityDraft } from '../../activities/activity.ts'
 import type { ActivityStore } from '../../activities/activity-store.ts'
 import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
+import type { TokenizerPort } from '../../tokenizer/tokenizer-port.ts'
 import { actorOf } from './auth.ts'
 import type { EnginePort, ModelLayout } from './engine-port.ts'
 import type { OverviewSource } from './overview-source.ts'
 import { badRequest } from './schemas.ts'
 import type { StoragePort } from './storage-port.ts'
+import type { TextOptions } from './text-fields.ts'
 
 /** The fastify instance of the API: its schemas are TypeBox, so handlers are typed by them. */
 export type Api = FastifyInstance<
@@ -34,6 +36,8 @@ export interface ApiParts {
   readonly arena: Uint8Array
   readonly activities: ActivityStore
   readonly overview: OverviewSource
+  readonly tokenizer: TokenizerPort
+  readonly textOptions: TextOptions
   readonly clock: Clock
 }
 

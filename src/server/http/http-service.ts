@@ -24,6 +24,7 @@ import { peerRoutes } from './routes/peer-routes.ts'
 import { quarantineRoutes } from './routes/quarantine-routes.ts'
 import { quotaRoutes } from './routes/quota-routes.ts'
 import { storageRoutes } from './routes/storage-routes.ts'
+import { tokenizeRoutes } from './routes/tokenize-routes.ts'
 import { errorAnswers, JSON_BODY_MAX, NoQuery } from './schemas.ts'
 import type { TokenStore } from './token-store.ts'
 
@@ -178,6 +179,7 @@ async function addRoutes(api: Api, parts: HttpServiceParts): Promise<void> {
       return { schema: { ...schema, security }, url }
     },
   })
+  tokenizeRoutes(api, parts)
   lookupRoutes(api, parts)
   modelRoutes(api, parts)
   peerRoutes(api, parts)

@@ -1,0 +1,149 @@
+import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja'
+import { CacheError } from '../core/errors.ts'
+import { flattenMessages } from './chat-messages.ts'
+import type { ChatTemplates } from './model-files.ts'
+import type { ChatInput } from './tokenizer-port.ts'
+
+/** Expressions that one rendering may evaluate, numbers of one range(), and characters of any string it makes. */
+const STEPS_MAX = 2_000_000
+const RANGE_MAX = 100_000
+/** Characters of a template at most. */
+const TEMPLATE_LENGTH_MAX = 1024 * 1024
+
+/** What a template is rendered with, besides the chat. */
+export interface TemplateFacts {
+  /** bos_token, eos_token and their like. */
+  readonly specialTokens: Readonly<Record<string, string>>
+  /** Characters of the rendered text at most. */
+  readonly lengthMax: number
+  /** Milliseconds since 1970, for templates that tell the date. */
+  readonly wallMs: number
+}
+
+/** The template that a chat asks for. @throws CacheError TEMPLATE_FAILED when the model has none */
+export function templateOf(templates: ChatTemplates, chat: ChatInput, model: string): string {
+  const named = chat.tools === null ? undefined : templates.tool_use
+  const template = chat.template ?? named ?? templates.default
+  if (template !== undefined) return template
+  throw failed(`the model ${model} has no chat template; send a prompt`, 'messages')
+}
+
+/**
+ * The text of a chat, as the model reads it. Nothing of the template is executed but Jinja: no code, no files, no
+ * imports. Its steps and the length of its strings are bounded.
+ *
+ * @throws CacheError TEMPLATE_FAILED
+ */
+export function renderChat(template: string, chat: ChatInput, facts: TemplateFacts): string {
+  if (template.length > TEMPLATE_LENGTH_MAX) throw failed('the chat template is too long', 'chat_template')
+  try {
+    const program = parse(tokenize(template, { lstrip_blocks: true, trim_blocks: true }))
+    const messages = flattenMessages(chat.messages, template)
+    const text = textOf(new BoundedInterpreter(environmentOf(chat, messages, facts), facts.lengthMax).run(program))
+    return chat.continueFinalMessage ? withoutEnd(text, messages) : text
+  } catch (error) {
+    if (error instanceof CacheError) throw error
+    const reason = error instanceof Error ? error.message : String(error)
+    throw failed(`the chat template refuses the messages: ${reason.slice(0, 500)}`, 'messages')
+  }
+}
+
+/** What is used of the package's interpreter; its own declarations do not resolve under Node's rules. */
+interface Evaluator {
+  run(program: unknown): unknown
+  evaluate(statement: unknown, environment: unknown): unknown
+}
+interface Variables {
+  set(name: string, value: unknown): unknown
+}
+const BaseInterpreter = Interpreter as unknown as new (environment: Variables) => Evaluator
+const Scope = Environment as unknown as new () => Variables
+
+/** An interpreter that gives up in time. */
+class BoundedInterpreter extends BaseInterpreter {
+  readonly #lengthMax: number
+  #steps = 0
+
+  constructor(environment: Variables, lengthMax: number) {
+    super(environment)
+    this.#lengthMax = lengthMax
+  }
+
+  override evaluate(statement: unknown, environment: unknown): unknown {
+    this.#steps += 1
+    if (this.#steps > STEPS_MAX) throw failed(`the chat template takes more than ${STEPS_MAX} steps`, 'messages')
+    const result = super.evaluate(statement, environment)
+    const { value } = result as { value: unknown }
+    const isLong = (typeof value === 'string' || Array.isArray(value)) && value.length > this.#lengthMax
+    if (isLong) throw failed(`the chat template makes more than ${this.#lengthMax} characters`, 'messages')
+    return result
+  }
+}
+
+function environmentOf(chat: ChatInput, messages: readonly object[], facts: TemplateFacts): Variables {
+  const environment = new Scope()
+  const variables: Record<string, unknown> = {
+    ...globals(facts),
+    ...facts.specialTokens,
+    ...chat.templateArguments,
+    messages,
+    add_generation_prompt: chat.addGenerationPrompt,
+    ...(chat.tools === null ? {} : { tools: chat.tools }),
+  }
+  for (const [name, value] of Object.entries(variables)) environment.set(name, value)
+  return environment
+}
+
+function globals({ wallMs }: TemplateFacts): Record<string, unknown> {
+  const constants = { true: true, false: false, none: null, True: true, False: false, None: null }
+  const raise = (message: unknown) => {
+    throw new Error(String(message))
+  }
+  return { ...constants, raise_exception: raise, range, strftime_now: (format: string) => dateText(wallMs, format) }
+}
+
+/** Python's range(), bounded. */
+function range(first: number, second?: number, step = 1): number[] {
+  const [start, stop] = second === undefined ? [0, first] : [first, second]
+  if (step === 0) throw new Error('range() step must not be zero')
+  const length = Math.max(0, Math.ceil((stop - start) / step))
+  if (!(length <= RANGE_MAX)) throw failed(`the chat template asks for a range of more than ${RANGE_MAX}`, 'messages')
+  return Array.from({ length }, (_, index) => start + index * step)
+}
+
+/** Python's strftime, for the fields that templates use; in UTC. */
+function dateText(wallMs: number, format: string): string {
+  const date = new Date(wallMs)
+  const part = (options: Intl.DateTimeFormatOptions) => date.toLocaleString('en-US', { ...options, timeZone: 'UTC' })
+  const two = (value: number) => String(value).padStart(2, '0')
+  const fields: Record<string, string> = {
+    '%Y': String(date.getUTCFullYear()),
+    '%m': two(date.getUTCMonth() + 1),
+    '%d': two(date.getUTCDate()),
+    '%b': part({ month: 'short' }),
+    '%B': part({ month: 'long' }),
+    '%H': two(date.getUTCHours()),
+    '%M': two(date.getUTCMinutes()),
+    '%%': '%',
+  }
+  return format.replace(/%[YmdbBHM%]/g, (field) => fields[field]!)
+}
+
+/** What is rendered, up to the end of the last message's own words. */
+function withoutEnd(text: string, messages: readonly { content?: unknown }[]): string {
+  const last = messages.at(-1)?.content
+  if (typeof last !== 'string') throw failed('continue_final_message needs a last message of text', 'messages')
+  const words = last.trim()
+  const at = text.lastIndexOf(words)
+  if (at < 0) throw failed('continue_final_message: the chat template changes the last message', 'messages')
+  return text.slice(0, at + words.length)
+}
+
+function textOf(result: unknown): string {
+  const { value } = result as { value: unknown }
+  return typeof value === 'string' ? value : String(value)
+}
+
+function failed(message: string, field: string): CacheError {
+  return new CacheError('TEMPLATE_FAILED', message, { field })
+}

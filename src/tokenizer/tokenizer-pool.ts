@@ -1,0 +1,192 @@
+import { MessageChannel, Worker } from 'node:worker_threads'
+import type { Clock, Timer } from '../core/clock.ts'
+import { CacheError } from '../core/errors.ts'
+import { CallPort } from '../core/rpc.ts'
+import { workerUrl } from '../core/worker-url.ts'
+import type { TokenizerOptions } from './options.ts'
+import type { TokenizerWorkerData } from './tokenizer-worker.ts'
+
+/** A thread as the pool sees it. */
+export interface TokenizerThread {
+  call(method: string, args: unknown[]): Promise<unknown>
+  /** Ends the thread, whatever it does. Calls in flight reject. */
+  end(): void
+}
+
+export interface TokenizerPoolParts {
+  readonly options: Pick<TokenizerOptions, 'threads' | 'queueMax' | 'deadlineMs'>
+  readonly clock: Clock
+  /** Starts a thread. @param onEnd told when it ends by itself. */
+  readonly start: (onEnd: () => void) => TokenizerThread
+}
+
+/** Requests that a thread has at a time: while one is encoded, the answer of another is written. */
+const IN_FLIGHT_MAX = 2
+/** Memory of one thread's JavaScript: a template or a vocabulary that wants more ends the thread, not the engine. */
+const HEAP_MAX_MIB = 1024
+
+interface Job {
+  readonly method: string
+  readonly args: unknown[]
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: unknown) => void
+  /** Times that a thread ended under it. */
+  losses: number
+  timer: Timer | null
+}
+
+interface Slot {
+  thread: TokenizerThread | null
+  /** Oldest first. */
+  readonly jobs: Job[]
+}
+
+/**
+ * Threads that tokenize, started as they are needed, with one bounded queue. Work goes to the first thread that has
+ * room, so that few tokenizers are loaded twice.
+ *
+ *   waiting --> on a thread --> answered
+ *                  |--(its time is up: the thread is ended)--> TOKENIZER_TIMEOUT
+ *                  '--(its thread was ended under it)--> waiting again, once; then TOKENIZER_BROKEN
+ */
+export class TokenizerPool {
+  readonly #parts: TokenizerPoolParts
+  readonly #slots: readonly Slot[]
+  readonly #waiting: Job[] = []
+  #isClosed = false
+
+  constructor(parts: TokenizerPoolParts) {
+    this.#parts = parts
+    this.#slots = Array.from({ length: parts.options.threads }, () => ({ thread: null, jobs: [] }))
+  }
+
+  /** Requests that wait for a thread. */
+  get waiting(): number {
+    return this.#waiting.length
+  }
+
+  /** @throws CacheError TOKENIZER_BUSY, TOKENIZER_TIMEOUT, TOKENIZER_BROKEN, SHUTTING_DOWN, and what the host throws */
+  run(method: string, args: unknown[]): Promise<unknown> {
+    if (this.#isClosed) return Promise.reject(closed())
+    const { queueMax } = this.#parts.options
+    if (this.#waiting.length >= queueMax) {
+      return Promise.reject(new CacheError('TOKENIZER_BUSY', `${queueMax} texts wait to be tokenized; try again later`))
+    }
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ method, args, resolve, reject, losses: 0, timer: null })
+      this.#dispatch()
+    })
+  }
+
+  close(): void {
+    this.#isClosed = true
+    const jobs = [...this.#slots.flatMap((slot) => slot.jobs.splice(0)), ...this.#waiting.splice(0)]
+    for (const slot of this.#slots) this.#endThread(slot)
+    for (const job of jobs) this.#settle(job, () => job.reject(closed()))
+  }
+
+  #dispatch(): void {
+    while (this.#waiting.length > 0) {
+      const slot = this.#freest()
+      if (slot === null) return
+      this.#give(slot, this.#waiting.shift()!)
+    }
+  }
+
+  /** The thread with the least to do; of those, the first. */
+  #freest(): Slot | null {
+    let best: Slot | null = null
+    for (const slot of this.#slots) {
+      if (slot.jobs.length < IN_FLIGHT_MAX && slot.jobs.length < (best?.jobs.length ?? IN_FLIGHT_MAX)) best = slot
+    }
+    return best
+  }
+
+  #give(slot: Slot, job: Job): void {
+    slot.thread ??= this.#startThread(slot)
+    const { thread } = slot
+    slot.jobs.push(job)
+    job.timer = this.#parts.clock.schedule(this.#parts.options.deadlineMs, () => this.#timeOut(slot, job))
+    const isCurrent = () => slot.thread === thread && slot.jobs.includes(job)
+    const done = (settle: () => void) => {
+      if (!isCurrent()) return
+      slot.jobs.splice(slot.jobs.indexOf(job), 1)
+      this.#settle(job, settle)
+      this.#dispatch()
+    }
+    thread.call(job.method, job.args).then(
+      (value) => done(() => job.resolve(value)),
+      (error) => done(() => job.reject(error)),
+    )
+  }
+
+  #startThread(slot: Slot): TokenizerThread {
+    const thread = this.#parts.start(() => {
+      if (slot.thread === thread) this.#lose(slot, null)
+    })
+    return thread
+  }
+
+  #timeOut(slot: Slot, job: Job): void {
+    const { deadlineMs } = this.#parts.options
+    const message = `the text took longer than the ${deadlineMs} ms of --tokenizer-timeout`
+    this.#lose(slot, { job, error: new CacheError('TOKENIZER_TIMEOUT', message) })
+  }
+
+  /** The thread is gone, or has to go. @param culprit the request at fault; null = the oldest one on it. */
+  #lose(slot: Slot, culprit: { readonly job: Job; readonly error: CacheError } | null): void {
+    const jobs = slot.jobs.splice(0)
+    this.#endThread(slot)
+    for (const [at, job] of jobs.entries()) {
+      job.losses += 1
+      const error = culprit?.job === job ? culprit.error : at === 0 && culprit === null ? lost() : undefined
+      if (error !== undefined || job.losses > 1) this.#settle(job, () => job.reject(error ?? lost()))
+      else {
+        job.timer?.cancel()
+        this.#waiting.unshift(job)
+      }
+    }
+    this.#dispatch()
+  }
+
+  #endThread(slot: Slot): void {
+    const { thread } = slot
+    slot.thread = null
+    thread?.end()
+  }
+
+  #settle(job: Job, settle: () => void): void {
+    job.timer?.cancel()
+    settle()
+  }
+}
+
+/** Starts a thread of the machine. */
+export function startTokenizerThread(options: TokenizerOptions, onEnd: () => void): TokenizerThread {
+  const { port1, port2 } = new MessageChannel()
+  const workerData: TokenizerWorkerData = { port: port2, options }
+  const worker = new Worker(workerUrl(import.meta.url, './tokenizer-worker'), {
+    workerData,
+    transferList: [port2],
+    resourceLimits: { maxOldGenerationSizeMb: HEAP_MAX_MIB },
+  })
+  const calls = new CallPort(port1)
+  worker.on('error', () => {}) // it ends the thread, which is told below
+  worker.on('exit', () => {
+    onEnd()
+    calls.close()
+  })
+  const end = () => {
+    calls.close()
+    void worker.terminate()
+  }
+  return { call: (method, args) => calls.call(method, args), end }
+}
+
+function lost(): CacheError {
+  return new CacheError('TOKENIZER_BROKEN', 'the thread ended under the request: it may want too much memory')
+}
+
+function closed(): CacheError {
+  return new CacheError('SHUTTING_DOWN', 'the engine is stopping; try again later')
+}
