@@ -5,6 +5,7 @@ import { Engine } from '../engine/engine.ts'
 import type { EngineOptions, QuotaOptions } from '../engine/options.ts'
 import { Quotas } from '../engine/quotas.ts'
 import { LOOPS } from '../events/counters.ts'
+import { Tracer } from '../events/tracer.ts'
 import { BlockManager } from '../l0/block-manager.ts'
 import type { Device } from '../l0/device.ts'
 import { ObservedL0 } from '../l0/observed-l0.ts'
@@ -42,6 +43,8 @@ export interface ComposeParts {
   readonly random: (limit: number) => number
   readonly onError: (where: string, error: unknown) => void
   readonly onAdapterState?: AdapterSetParts['onState']
+  /** Absent = nothing is traced. */
+  readonly tracer?: Tracer
 }
 
 /** A whole engine on one thread, and its loops. */
@@ -62,7 +65,7 @@ const NO_QUOTAS: QuotaOptions = { l1DefaultBytes: 0, l2DefaultBytes: 0 }
 
 /** Makes an engine of its parts: every `new` that crosses folders. The caller attaches adapters and starts it. */
 export function composeEngine(options: ComposeOptions, parts: ComposeParts): EngineRuntime {
-  const { clock, cells, memory, device, random, onError } = parts
+  const { clock, cells, memory, device, random, onError, tracer = Tracer.off() } = parts
   const { beat, fail } = loopCells(parts)
   const l1 = new L1Cache(options.l1, {
     clock,
@@ -77,7 +80,7 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
     ...(memory === null ? {} : { move: (from, to, bytes) => memory.copyWithin(to, from, from + bytes) }),
   })
   const loop = (name: (typeof LOOPS)[number]) => ({ clock, onError: fail, onBeat: beat(name) })
-  const eviction = new EvictionLoop({ ...loop('eviction'), cache: l1, totals: cells.l1 })
+  const eviction = new EvictionLoop({ ...loop('eviction'), cache: l1, totals: cells.l1, tracer })
   const adapters = new AdapterSet({
     clock,
     random: () => random(WORD) / WORD,
@@ -87,6 +90,7 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
     tenantCells: cells.l2Tenants,
     states: cells.l2States,
     tenantRows: cells.tenants.rows,
+    tracer,
     onError,
     onState: (name, state, before) => {
       if (before === undefined) quotas.attach(name)
@@ -97,7 +101,7 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
   })
   const quotas = new Quotas({ options: options.quota ?? NO_QUOTAS, l1, adapters, cells, clock, onError })
   const view = (offset: number, bytes: number) => (memory === null ? NO_BYTES : memory.subarray(offset, offset + bytes))
-  const transfer = { options: options.transfer, l1, adapters, view }
+  const transfer = { options: options.transfer, l1, adapters, view, tracer }
   const stores = new StoreController({ ...transfer, ...loop('store') })
   const prefetcher = new Prefetcher({
     ...transfer,
@@ -106,10 +110,10 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
     totals: cells.engine,
     onError: (error) => fail('prefetch', error),
   })
-  const path = device === null ? null : devicePath(options.l0, parts, device, l1)
+  const path = device === null ? null : devicePath(options.l0, parts, device, l1, tracer)
   const observed = new ObservedL0(options.l0, { events: cells.bus, tenants: cells.l0Tenants, totals: cells.l0 })
   const tiers = { l1, adapters, prefetcher, stores, device: path, observed }
-  const engine = new Engine({ ...tiers, clock, cells, options: options.engine })
+  const engine = new Engine({ ...tiers, clock, cells, tracer, options: options.engine })
   const sweeps = [() => engine.sweep()]
   const sweep = new SupervisedLoop({
     ...loop('lease_sweep'),
@@ -147,9 +151,15 @@ function loopCells({ cells, onError }: Pick<ComposeParts, 'cells' | 'onError'>) 
   return { beat, fail }
 }
 
-function devicePath(options: L0Options, { clock, cells }: ComposeParts, device: Device, l1: L1Cache): DevicePath {
+function devicePath(
+  options: L0Options,
+  { clock, cells }: ComposeParts,
+  device: Device,
+  l1: L1Cache,
+  tracer: Tracer,
+): DevicePath {
   const common = { clock, events: cells.bus }
   const blocks = new BlockManager(options, { ...common, tenants: cells.l0Tenants, totals: cells.l0 })
   const copier = new L0L1Copier(options, { ...common, device, blocks, tenants: cells.copyTenants })
-  return new DevicePath({ device, blocks, copier, l1 })
+  return new DevicePath({ device, blocks, copier, l1, tracer })
 }

@@ -17,6 +17,8 @@ import type { PrometheusOptions, PushOptions } from '../server/options.ts'
 import { MetricsPush, type PushLog } from '../server/push/metrics-push.ts'
 import { OtlpSender, type SenderOptions } from '../server/push/otlp-sender.ts'
 import { pushResource } from '../server/push/resource.ts'
+import type { TraceStates } from '../server/push/trace-states.ts'
+import { TraceService } from './trace-service.ts'
 
 /** How often the bus is drained, and the events of one slice: the thread is yielded between slices. */
 const DRAIN_MS = 10
@@ -37,6 +39,8 @@ export interface MetricsServiceParts {
   /** The clock of the engine, by which ages are told. */
   readonly clock: Clock
   readonly facts: MetricFacts
+  /** Spans of the data thread, and what came with their traces; absent = nothing is traced. */
+  readonly spans?: { readonly ring: SharedArrayBuffer; readonly states: TraceStates }
   readonly onError: (where: string, error: unknown) => void
 }
 
@@ -53,12 +57,15 @@ export class MetricsService {
   readonly #exposition: Exposition
   readonly #loop: SupervisedLoop
   readonly #onError: MetricsServiceParts['onError']
+  readonly #spans: NonNullable<MetricsServiceParts['spans']> | null
   readonly #startedMs: number
   #server: MetricsServer | null = null
   #push: { readonly metrics: MetricsPush; readonly sender: OtlpSender } | null = null
+  #traces: TraceService | null = null
 
-  constructor({ cells, clock, facts, onError }: MetricsServiceParts) {
+  constructor({ cells, clock, facts, spans, onError }: MetricsServiceParts) {
     this.#cells = cells
+    this.#spans = spans ?? null
     this.#onError = onError
     this.#recorder = new Recorder(cells)
     this.#clock = clock
@@ -100,7 +107,7 @@ export class MetricsService {
   /** Starts to push. Nothing is sent before the first interval is over. */
   push({ options, sender: senderOptions, version }: PushTarget, log: PushLog): void {
     const sender = new OtlpSender(senderOptions)
-    const metrics = new MetricsPush({
+    const common = {
       sender,
       encoding: options.encoding,
       resource: pushResource(options, version),
@@ -109,17 +116,19 @@ export class MetricsService {
       clock: this.#clock,
       random: () => randomInt(2 ** 32) / 2 ** 32,
       log,
-      collect: () => this.#batches(),
-    })
+    }
+    const metrics = new MetricsPush({ ...common, collect: () => this.#batches() })
     metrics.start()
     this.#push = { metrics, sender }
+    if (this.#spans === null) return
+    this.#traces = new TraceService({ ...common, ...this.#spans, cells: this.#cells, ratio: options.traceRatio })
   }
 
   /** Records what is left on the bus, pushes a last time, and stops listening. */
   async close(): Promise<void> {
     this.#loop.stop()
     this.#recorder.drain(this.#cells.bus.capacityEvents)
-    await this.#push?.metrics.close(LAST_PUSH_MS)
+    await Promise.all([this.#push?.metrics.close(LAST_PUSH_MS), this.#traces?.close(LAST_PUSH_MS)])
     await this.#push?.sender.close()
     await this.#server?.close()
   }
@@ -135,6 +144,7 @@ export class MetricsService {
   }
 
   #drain(): void {
+    this.#traces?.drain()
     const delivered = this.#recorder.drain(SLICE_EVENTS)
     if (delivered === SLICE_EVENTS) this.#loop.wake()
   }

@@ -13,6 +13,7 @@ import { createLogger } from '../server/http/logger.ts'
 import { OverviewSource } from '../server/http/overview-source.ts'
 import { TokenStore } from '../server/http/token-store.ts'
 import type { HttpOptions, PrometheusOptions } from '../server/options.ts'
+import { TraceStates } from '../server/push/trace-states.ts'
 import { engineClient } from '../server/rpc/engine-client.ts'
 import { storageClient } from '../server/rpc/storage-client.ts'
 import type { TokenizerOptions } from '../tokenizer/options.ts'
@@ -37,6 +38,8 @@ export interface ServiceData {
   readonly tokenizer: TokenizerOptions
   /** Where metrics are pushed; null = nowhere. */
   readonly push: PushTarget | null
+  /** The ring of ended spans; null = nothing is traced. */
+  readonly spans: SharedArrayBuffer | null
   /** To the engine, and from whoever starts and stops this thread. */
   readonly engine: MessagePort
   readonly storage: MessagePort
@@ -59,6 +62,7 @@ class Service implements ServiceControl {
   readonly #metrics: MetricsService
   readonly #clock = new SystemClock()
   readonly #logger
+  readonly #traceStates = new TraceStates()
   #activities: ActivityStore | null = null
   #http: HttpService | null = null
   #tokenizer: TokenizerService | null = null
@@ -71,6 +75,7 @@ class Service implements ServiceControl {
       cells: this.#cells,
       clock: this.#clock,
       facts: data.facts,
+      ...(data.spans === null ? {} : { spans: { ring: data.spans, states: this.#traceStates } }),
       onError: (where, error) => this.#logger.error({ err: error, where }, 'failed'),
     })
     this.#metrics.start()
@@ -106,6 +111,7 @@ class Service implements ServiceControl {
       logger,
       version,
       newId: randomUUID,
+      ...(this.#data.spans === null ? {} : { traceStates: this.#traceStates }),
     })
     const metrics = prometheus.enabled ? await this.#metrics.listen(prometheus) : undefined
     this.#startPush()
@@ -133,12 +139,12 @@ class Service implements ServiceControl {
   }
 
   #startPush(): void {
-    const { push, prometheus } = this.#data
+    const { push, prometheus, spans } = this.#data
     if (push === null) return
     this.#metrics.push(push, this.#logger)
     this.#logger.info(
       { endpoint: push.options.endpoint, intervalMs: push.options.intervalMs },
-      `metrics are pushed; nothing listens on port ${prometheus.port}, so a scrape of it is refused`,
+      `${spans === null ? 'metrics are' : 'metrics and traces are'} pushed; nothing listens on port ${prometheus.port}, so a scrape of it is refused`,
     )
   }
 

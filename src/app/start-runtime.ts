@@ -2,6 +2,7 @@ import { randomInt } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { ServeConfig } from '../config/load-config.ts'
 import type { Clock } from '../core/clock.ts'
+import type { Tracer } from '../events/tracer.ts'
 import type { Device } from '../l0/device.ts'
 import type { MetricCells } from '../metrics/cells.ts'
 import { Checksums } from '../transfer/checksums.ts'
@@ -18,13 +19,14 @@ export interface RuntimeParts {
   readonly device: Device
   readonly memory: L1Memory
   readonly pool: IoPool
+  readonly tracer: Tracer
 }
 
 /** The engine of a process that serves: over memory that outlives it, with what is left there of the one before. */
 export async function startRuntime(
   parts: RuntimeParts,
 ): Promise<{ runtime: EngineRuntime; takenOver: TakenOver | null }> {
-  const { config, logger, clock, cells, device, memory, pool } = parts
+  const { config, logger, clock, cells, device, memory, pool, tracer } = parts
   const { segment, tables, startMs } = memory
   const onError = (where: string, error: unknown) => logger.warn({ err: error, where }, 'failed')
   const runtime = composeEngine(config, {
@@ -37,6 +39,7 @@ export async function startRuntime(
       onReadable: (id, generation, rank) => checksums.note(id, generation, rank),
     },
     device,
+    tracer,
     random: (limit) => randomInt(limit),
     onError,
     onAdapterState: (name, state, before) => logger.info({ adapter: name, state, before }, 'adapter state'),

@@ -26,6 +26,7 @@ import { ServiceLink } from './service-link.ts'
 import { startRuntime } from './start-runtime.ts'
 import { keepNames, type TakenOver } from './take-over.ts'
 import { sizeThreadPool } from './thread-pool.ts'
+import { openTracing } from './tracing.ts'
 
 /** Time for stores under way to reach L2 at a stop, and for HTTP answers under way. */
 const STOP_STORES_MS = 5_000
@@ -115,7 +116,8 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   cleanup.add(() => hashing.close())
   const cells = MetricCells.create({ maxTenants: general.tenantsMax, busCapacityEvents: general.eventBusCapacity })
   const device = openDevice(config, segment, clock)
-  const { runtime, takenOver } = await startRuntime({ config, logger, clock, cells, device, memory, pool })
+  const { tracer, ring } = openTracing(config.push, clock, cells)
+  const { runtime, takenOver } = await startRuntime({ config, logger, clock, cells, device, memory, pool, tracer })
   cleanup.add(() => runtime.stop())
   runtime.quotas.keepIn(new QuotaFile(dataDir.path))
   cleanup.add(() => runtime.engine.adapters.close())
@@ -139,6 +141,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
       prometheus: config.prometheus,
       tokenizer: config.tokenizer,
       push,
+      spans: ring,
     },
     { engine: service, storage: storage.service },
     (error) => logger.error({ err: error }, 'a bug while answering a request'),

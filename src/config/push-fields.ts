@@ -1,7 +1,18 @@
 import { createHash } from 'node:crypto'
 import { resolve } from 'node:path'
 import type { PushOptions } from '../server/options.ts'
-import { boolean, derived, duration, type Field, type FieldTable, type Known, oneOf, Refusal, text } from './fields.ts'
+import {
+  boolean,
+  derived,
+  duration,
+  type Field,
+  type FieldTable,
+  type Known,
+  oneOf,
+  Refusal,
+  ratio,
+  text,
+} from './fields.ts'
 
 /** Port of OTLP over gRPC, which is not spoken here. */
 const GRPC_PORT = '4317'
@@ -9,7 +20,11 @@ const ENTRIES_MAX = 64
 
 export const pushFields = {
   endpoint: {
-    ...text('--otlp-endpoint', '', 'OTLP/HTTP endpoint that metrics are pushed to, such as http://collector:4318.'),
+    ...text(
+      '--otlp-endpoint',
+      '',
+      'OTLP/HTTP endpoint that metrics and traces are pushed to, such as http://collector:4318.',
+    ),
     type: 'url',
     parse: parseEndpoint,
     schema: { type: 'string', format: 'uri', pattern: '^https?://' },
@@ -19,6 +34,11 @@ export const pushFields = {
   intervalMs: duration('--otlp-interval', '15s', { minimumMs: 100, maximumMs: 3_600_000 }, 'Time between pushes.'),
   timeoutMs: duration('--otlp-timeout', '10s', { minimumMs: 100, maximumMs: 600_000 }, 'Time for one request.'),
   compression: oneOf('--otlp-compression', ['gzip', 'none'], 'gzip', 'Compression of the bodies.'),
+  traceRatio: ratio(
+    '--otlp-trace-ratio',
+    0.01,
+    'Share of requests that is traced, where the client has not decided it (traceparent); 0 = no traces at all.',
+  ),
   headers: mapping(
     '--otlp-headers',
     'Headers of every request, as name=value,name=value. For secrets rather use the environment or a file.',

@@ -1,5 +1,7 @@
 import type { HashChain } from '../core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
+import { outcomeOf, RETRIEVE_SPAN, SPAN_ERROR, STORE_SPAN } from '../events/span-kinds.ts'
+import { NO_ROW, NO_SPAN, type Span, Tracer } from '../events/tracer.ts'
 import type { BlockManager } from '../l0/block-manager.ts'
 import { BlockTable } from '../l0/block-table.ts'
 import type { Device } from '../l0/device.ts'
@@ -13,6 +15,8 @@ export interface DevicePathParts {
   readonly blocks: BlockManager
   readonly copier: L0L1Copier
   readonly l1: L1Cache
+  /** Absent = nothing is traced. */
+  readonly tracer?: Tracer
 }
 
 /** What requests need of the engine: `Engine` has it. */
@@ -28,7 +32,7 @@ export interface ChunkAccess {
     owner: number,
     grants: SlotList,
   ): LeaseId
-  commit(space: SpaceId, rank: number, lease: LeaseId): number
+  commit(space: SpaceId, rank: number, lease: LeaseId, span?: Span): number
 }
 
 /** What one request has on the device, from its lookup to its end. Made by `DevicePath.begin`. */
@@ -52,9 +56,11 @@ export interface DeviceRequest {
 export class DevicePath {
   readonly #parts: DevicePathParts
   readonly #free: DeviceRequest[] = []
+  readonly #tracer: Tracer
 
   constructor(parts: DevicePathParts) {
     this.#parts = parts
+    this.#tracer = parts.tracer ?? Tracer.off()
   }
 
   get blocks(): BlockManager {
@@ -120,12 +126,15 @@ export class DevicePath {
       return
     }
     const first = slots.chainIndex[0]!
+    const shards = slots.count
+    const span = this.#tracer.child(RETRIEVE_SPAN, lookup.span)
     request.copies += 1
     copier.load(table, slots, (error) => {
       if (error === null) {
         blocks.publish(table, 0, hitChunks)
         engine.served(lookup, first, hitChunks)
       } else blocks.release(table)
+      this.#endSpan(span, lookup, shards, error === null ? shards : 0, error)
       this.#copied(request)
       done(error === null ? hitChunks : 0)
     })
@@ -173,10 +182,13 @@ export class DevicePath {
       this.#storeRanks(engine, request, rank + 1, stored, done)
       return
     }
+    const reserved = request.slots.count
+    const span = this.#tracer.child(STORE_SPAN, request.lookup.span)
     request.copies += 1
     this.#parts.copier.store(request.table, request.slots, (error) => {
       // The copy engine is done with the slots, whatever they hold.
-      const shards = error === null ? Math.max(0, engine.commit(space, rank, lease)) : 0
+      const shards = error === null ? Math.max(0, engine.commit(space, rank, lease, span)) : 0
+      this.#endSpan(span, request.lookup, reserved, shards, error)
       if (error !== null) this.#parts.l1.abort(lease)
       this.#copied(request)
       this.#storeRanks(engine, request, rank + 1, stored + shards, done)
@@ -187,6 +199,13 @@ export class DevicePath {
   end(request: DeviceRequest): void {
     request.isEnded = true
     if (request.copies === 0) this.#recycle(request)
+  }
+
+  #endSpan(span: Span, lookup: Lookup, shards: number, done: number, error: unknown): void {
+    if (span === NO_SPAN) return
+    const { tenant, shardBytes } = this.#parts.l1.spaces.spec(lookup.space)
+    const outcome = error === null ? outcomeOf(done, shards) : SPAN_ERROR
+    this.#tracer.end(span, outcome, tenant, NO_ROW, shards, done * shardBytes, done)
   }
 
   #copied(request: DeviceRequest): void {

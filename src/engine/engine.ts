@@ -5,6 +5,7 @@ import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
 import { CHUNK_ASKED, CHUNK_STORED, L0_L1_LOADED, L0_L1_STORED } from '../events/catalogue.ts'
 import { chunkTag, sampleValue } from '../events/chunk-tag.ts'
+import { NO_SPAN, type Span, Tracer } from '../events/tracer.ts'
 import type { ObservedL0 } from '../l0/observed-l0.ts'
 import { ChunkRefs } from '../l1/chunk-refs.ts'
 import type { L1Cache } from '../l1/l1-cache.ts'
@@ -16,6 +17,7 @@ import type { Prefetcher } from '../transfer/prefetcher.ts'
 import type { StoreController } from '../transfer/store-controller.ts'
 import type { DevicePath } from './device-path.ts'
 import { Lookup } from './lookup.ts'
+import { LookupCounts } from './lookup-counts.ts'
 import type { EngineOptions } from './options.ts'
 import { PinTable } from './pins.ts'
 import { type Session, SessionTable } from './sessions.ts'
@@ -44,6 +46,8 @@ export interface EngineParts {
   readonly device: DevicePath | null
   /** What others say of their L0. */
   readonly observed: ObservedL0
+  /** Absent = nothing is traced. */
+  readonly tracer?: Tracer
 }
 
 /** Which tiers a lookup or clear is about. */
@@ -71,11 +75,12 @@ export class Engine {
   readonly cells: MetricCells
   readonly pins: PinTable
   readonly sessions: SessionTable
+  readonly tracer: Tracer
   readonly #clock: Clock
   readonly #pending = new Map<Lookup, PrefetchTicket>()
   readonly #committed = new ChunkRefs()
   readonly #hash = new Uint32Array(HASH_WORDS)
-  readonly #columns: ReturnType<typeof tenantColumns>
+  readonly #counts: LookupCounts
   #askedChunks = 0
 
   constructor(parts: EngineParts) {
@@ -88,9 +93,10 @@ export class Engine {
     this.device = parts.device
     this.observed = parts.observed
     this.cells = parts.cells
+    this.tracer = parts.tracer ?? Tracer.off()
     this.pins = new PinTable(parts.l1, parts.clock)
     this.sessions = new SessionTable(parts.options.sessions, (session) => this.#endSession(session))
-    this.#columns = tenantColumns(parts.cells)
+    this.#counts = new LookupCounts(this.cells, this.tracer)
   }
 
   /** Lookups that wait for L2. */
@@ -110,6 +116,8 @@ export class Engine {
   /**
    * Asks the tiers for the leading run of `chain`. What L1 has is leased at once. The answer is final on return
    * unless L2 must be asked; then `onFinal` is called later, in the turn in which the loaded chunks were leased.
+   *
+   * @param span of the question, begun by the caller; ended here.
    */
   lookup(
     space: SpaceId,
@@ -117,9 +125,11 @@ export class Engine {
     owner: number,
     onFinal?: (lookup: Lookup) => void,
     tiers: TierChoice = ALL_TIERS,
+    span: Span = this.#counts.begin(),
   ): Lookup {
     const { leaseTtlMs } = this.options
     const lookup = new Lookup(space, chain, owner, this.#clock.nowMs() + leaseTtlMs, onFinal)
+    lookup.span = span
     const count = chain.count
     this.#publishAsked(space, chain)
     this.stores.noteAsked(space, chain)
@@ -191,7 +201,7 @@ export class Engine {
   servedLease(space: SpaceId, rank: number, lease: LeaseId, from: number, to: number): number {
     const shards = this.l1.served(lease, from, to, rank)
     if (shards === 0) this.#countLateRead(space, rank, to - from)
-    else this.#add(this.l1.spaces.spec(space).tenant, this.#columns.loadedShards, shards)
+    else this.#counts.loaded(this.l1.spaces.spec(space).tenant, shards)
     return shards
   }
 
@@ -220,15 +230,16 @@ export class Engine {
   /**
    * Makes a client's written chunks readable and sends them on their way to L2.
    *
+   * @param span of the client's store, which those to L2 are a part of.
    * @returns shards that became readable; -1 when the lease is unknown or has expired.
    */
-  commit(space: SpaceId, rank: number, lease: LeaseId): number {
+  commit(space: SpaceId, rank: number, lease: LeaseId, span: Span = NO_SPAN): number {
     const committed = this.#committed
     committed.clear()
     const shards = this.l1.commit(lease, null, committed)
     if (shards <= 0) return shards
     this.#publishStored(space, committed)
-    this.stores.enqueue(space, rank, committed)
+    this.stores.enqueue(space, rank, committed, span)
     return shards
   }
 
@@ -285,13 +296,13 @@ export class Engine {
   }
 
   #prefetch(lookup: Lookup): void {
-    const { space, chain, owner, l1To } = lookup
+    const { space, chain, owner, l1To, span } = lookup
     const onDone = () => {
       this.#pending.delete(lookup)
       this.#leaseLoaded(lookup)
       this.#finish(lookup)
     }
-    const ticket = this.prefetcher.start({ space, chain, from: l1To, to: chain.count, owner, onDone })
+    const ticket = this.prefetcher.start({ space, chain, from: l1To, to: chain.count, owner, span, onDone })
     this.#pending.set(lookup, ticket)
   }
 
@@ -309,24 +320,17 @@ export class Engine {
   #giveUp(lookup: Lookup): void {
     this.#pending.get(lookup)?.leave()
     this.#pending.delete(lookup)
-    this.#finish(lookup)
+    this.#finish(lookup, true)
   }
 
   /** The moment in which a lookup counts. */
-  #finish(lookup: Lookup): void {
+  #finish(lookup: Lookup, isGivenUp = false): void {
     const l0Run = lookup.hitL0
     lookup.hitL1 = Math.max(0, lookup.l1To - l0Run)
     lookup.hitL2 = Math.max(0, lookup.loadedTo - Math.max(lookup.l1To, l0Run))
     lookup.hitChunks = l0Run + lookup.hitL1 + lookup.hitL2
     lookup.state = 'final'
-    const { tenant, chunkTokens } = this.l1.spaces.spec(lookup.space)
-    const columns = this.#columns
-    this.#add(tenant, columns.lookups, 1)
-    this.#add(tenant, columns.requestedTokens, lookup.requestedChunks * chunkTokens)
-    this.#add(tenant, columns.hitTokens, lookup.hitChunks * chunkTokens)
-    this.#add(tenant, columns.hitTokensL0, lookup.hitL0 * chunkTokens)
-    this.#add(tenant, columns.hitTokensL1, lookup.hitL1 * chunkTokens)
-    this.#add(tenant, columns.hitTokensL2, lookup.hitL2 * chunkTokens)
+    this.#counts.finish(lookup, this.l1.spaces.spec(lookup.space), isGivenUp)
     lookup.tellFinal()
   }
 
@@ -362,11 +366,6 @@ export class Engine {
       this.cells.bus.publish(CHUNK_STORED, tenant, nowMs, hash[0]!, hash[1]!)
     }
   }
-
-  #add(tenant: number, column: number, amount: number): void {
-    const { values, stride } = this.cells.engineTenants
-    values[tenant * stride + column]! += amount
-  }
 }
 
 /** What a clear removed: L0 blocks, L1 shards, L2 objects. */
@@ -374,17 +373,4 @@ export interface ClearCount {
   readonly l0Blocks: number
   readonly l1Shards: number
   readonly l2Objects: number
-}
-
-function tenantColumns(cells: MetricCells) {
-  const table = cells.engineTenants
-  return {
-    lookups: table.column('lookups'),
-    requestedTokens: table.column('requestedTokens'),
-    hitTokens: table.column('hitTokens'),
-    hitTokensL0: table.column('hitTokensL0'),
-    hitTokensL1: table.column('hitTokensL1'),
-    hitTokensL2: table.column('hitTokensL2'),
-    loadedShards: table.column('loadedShards'),
-  }
 }

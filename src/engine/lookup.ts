@@ -1,5 +1,6 @@
 import type { HashChain } from '../core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
+import { NO_SPAN, type Span } from '../events/tracer.ts'
 
 /**
  * One client's question which leading run of a prompt is cached, and the promise that came of it.
@@ -29,6 +30,8 @@ export class Lookup {
   loadedTo = 0
   residentLease: LeaseId = NO_LEASE
   loadedLease: LeaseId = NO_LEASE
+  /** The trace of the request: what follows from the lookup is a part of it. */
+  span: Span = NO_SPAN
   #onFinal: ((lookup: Lookup) => void) | undefined
 
   constructor(space: SpaceId, chain: HashChain, owner: number, expiresMs: number, onFinal?: (lookup: Lookup) => void) {

@@ -141,5 +141,19 @@ export const SAMPLING_FIELDS = [
   'askedBelow', // CHUNK_ASKED is wanted for tags whose `sampleValue` is below this; 2^32 = all
 ] as const
 
+/** One row. Owner: events/tracer, on the data thread. */
+export const SPAN_FIELDS = [
+  'recorded',
+  'droppedRing', // ended while the ring was full
+  'droppedOpen', // not begun, or taken for left behind: too many are open
+] as const
+
+/** One row. Owner: server/push, on the thread that drains the ring. */
+export const SPAN_PUSH_FIELDS = [
+  'pushed', // taken by the receiver
+  'droppedQueue', // the oldest, while the receiver was away
+  'refused', // by the receiver
+] as const
+
 /** Adapters at most, over the life of a process: rows are never used twice. */
 export const ADAPTER_ROWS = 64

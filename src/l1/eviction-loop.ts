@@ -1,6 +1,8 @@
 import type { Clock } from '../core/clock.ts'
 import type { CounterTable } from '../core/counters.ts'
 import { SupervisedLoop } from '../core/supervised-loop.ts'
+import { EVICTION_SPAN, SPAN_CANCELLED, SPAN_ERROR, SPAN_OK, SPAN_PARTIAL } from '../events/span-kinds.ts'
+import { NO_ROW, NO_SPAN, type Span, Tracer } from '../events/tracer.ts'
 import type { L1Cache } from './l1-cache.ts'
 import type { L1Field } from './l1-recorder.ts'
 
@@ -15,6 +17,8 @@ export interface EvictionLoopParts {
   readonly clock: Clock
   readonly onError: (loop: string, error: unknown) => void
   readonly onBeat: (nowMs: number) => void
+  /** Absent = nothing is traced. */
+  readonly tracer?: Tracer
 }
 
 /**
@@ -48,6 +52,10 @@ export class EvictionLoop {
   #isTrimming = false
   #targetBytes = 0
   #isRunning = false
+  readonly #tracer: Tracer
+  #span: Span = NO_SPAN
+  #evictedChunks = 0
+  #startBytes = 0
 
   constructor(parts: EvictionLoopParts) {
     const { capacityBytes, evictionHighRatio, evictionLowRatio, evictionIntervalMs, indexCapacityChunks } =
@@ -55,6 +63,7 @@ export class EvictionLoop {
     this.#cache = parts.cache
     this.#clock = parts.clock
     this.#onError = parts.onError
+    this.#tracer = parts.tracer ?? Tracer.off()
     this.#cells = parts.totals.values
     this.#ticks = parts.totals.column('loopTicks')
     this.#triggered = parts.totals.column('loopTriggered')
@@ -94,6 +103,9 @@ export class EvictionLoop {
     this.#cells[this.#triggered] = this.#cells[this.#triggered]! + 1
     this.#isTrimming = true
     this.#targetBytes = Math.min(usageBytes, highBytes) - this.#trimBytes
+    this.#span = this.#tracer.root(EVICTION_SPAN)
+    this.#evictedChunks = 0
+    this.#startBytes = usageBytes
     this.#slice()
   }
 
@@ -106,15 +118,26 @@ export class EvictionLoop {
   #slice(): void {
     if (!this.#isRunning) {
       this.#isTrimming = false
+      this.#endSpan(SPAN_CANCELLED)
       return
     }
     try {
       const evicted = this.#cache.evictTo(this.#targetBytes, this.#sliceChunks)
-      this.#isTrimming = evicted === this.#sliceChunks && this.#cache.usageBytes > this.#targetBytes
+      this.#evictedChunks += evicted
+      const isReached = this.#cache.usageBytes <= this.#targetBytes
+      this.#isTrimming = evicted === this.#sliceChunks && !isReached
+      if (!this.#isTrimming) this.#endSpan(isReached ? SPAN_OK : SPAN_PARTIAL)
     } catch (error) {
       this.#isTrimming = false
+      this.#endSpan(SPAN_ERROR)
       this.#onError('eviction', error)
     }
     if (this.#isTrimming) this.#clock.schedule(0, () => this.#slice())
+  }
+
+  #endSpan(outcome: number): void {
+    const bytes = Math.max(0, this.#startBytes - this.#cache.usageBytes)
+    this.#tracer.end(this.#span, outcome, NO_ROW, NO_ROW, this.#evictedChunks, bytes)
+    this.#span = NO_SPAN
   }
 }

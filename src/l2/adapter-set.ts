@@ -2,11 +2,21 @@ import { CacheError } from '../core/errors.ts'
 import type { TenantId } from '../core/ids.ts'
 import type { EventSink } from '../events/bus.ts'
 import { L2_LOADED, L2_STORED } from '../events/catalogue.ts'
-import { type KeyBatch, type L2Adapter, OUTCOME_FAILED } from './adapter.ts'
+import {
+  L2_LOAD_SPAN,
+  L2_LOOKUP_SPAN,
+  L2_STORE_SPAN,
+  outcomeOf,
+  SPAN_CANCELLED,
+  SPAN_ERROR,
+  SPAN_TIMEOUT,
+} from '../events/span-kinds.ts'
+import { NO_SPAN, type Span, Tracer } from '../events/tracer.ts'
+import { type KeyBatch, type L2Adapter, OUTCOME_FAILED, OUTCOME_OK } from './adapter.ts'
 import { type AdapterReport, type DrainReport, type RemovalReport, reportOf } from './adapter-report.ts'
 import { AdapterRoster, type RosterParts } from './adapter-roster.ts'
 import type { AdapterTenantField, Attached, Direction } from './attached.ts'
-import type { Ended } from './batch-attempt.ts'
+import type { Ended, FailureCause } from './batch-attempt.ts'
 import type { AdapterLimits } from './options.ts'
 
 export type { AdapterReport, DrainReport, RemovalReport } from './adapter-report.ts'
@@ -16,6 +26,8 @@ export { Attached } from './attached.ts'
 
 export interface AdapterSetParts extends RosterParts {
   readonly events: EventSink
+  /** Absent = nothing is traced. */
+  readonly tracer?: Tracer
 }
 
 /** How a store or load batch ended. */
@@ -60,10 +72,12 @@ const SKIP_FIELDS: Record<SkipReason, AdapterTenantField> = {
 export class AdapterSet {
   readonly #parts: AdapterSetParts
   readonly #roster: AdapterRoster
+  readonly #tracer: Tracer
 
   constructor(parts: AdapterSetParts) {
     this.#parts = parts
     this.#roster = new AdapterRoster(parts)
+    this.#tracer = parts.tracer ?? Tracer.off()
   }
 
   /** The adapters and their states: what is done to them rather than with them. */
@@ -124,13 +138,18 @@ export class AdapterSet {
     return this.#roster.all().some((attached) => attached.isLoadable)
   }
 
-  /** Stores sources[i] as object i. The caller leaves sources untouched until the end, and `quiesced`. */
+  /**
+   * Stores sources[i] as object i. The caller leaves sources untouched until the end, and `quiesced`.
+   *
+   * @param parent span that the batch is a part of; NO_SPAN = a trace of its own.
+   */
   async submitStore(
     attached: Attached,
     tenant: TenantId,
     batch: KeyBatch,
     sources: readonly Uint8Array[],
     signal?: AbortSignal,
+    parent: Span = NO_SPAN,
   ): Promise<BatchResult> {
     const isOpen = attached.isStorable && attached.circuit.tryPass(this.#parts.clock.nowMs())
     if (!isOpen) {
@@ -138,7 +157,8 @@ export class AdapterSet {
       return refused(batch)
     }
     const store = (outcomes: Uint8Array, abort: AbortSignal) => attached.adapter.store(batch, sources, outcomes, abort)
-    return this.#submit('store', attached, tenant, batch, store, attached.limits.storeDeadlineMs, signal)
+    const span = this.#tracer.childOrRoot(L2_STORE_SPAN, parent)
+    return this.#submit('store', attached, tenant, batch, store, attached.limits.storeDeadlineMs, signal, span)
   }
 
   /** Loads object i into targets[i]. The caller leaves targets untouched until the end, and `quiesced`. */
@@ -148,18 +168,27 @@ export class AdapterSet {
     batch: KeyBatch,
     targets: readonly Uint8Array[],
     signal?: AbortSignal,
+    parent: Span = NO_SPAN,
   ): Promise<BatchResult> {
     if (attached.isGone || !attached.circuit.tryPass(this.#parts.clock.nowMs())) return refused(batch)
     const load = (outcomes: Uint8Array, abort: AbortSignal) => attached.adapter.load(batch, targets, outcomes, abort)
-    return this.#submit('load', attached, tenant, batch, load, attached.limits.loadDeadlineMs, signal)
+    const span = this.#tracer.child(L2_LOAD_SPAN, parent)
+    return this.#submit('load', attached, tenant, batch, load, attached.limits.loadDeadlineMs, signal, span)
   }
 
   /** found[i] = 1 when object i is held; all 0 when the adapter cannot say. Hits are counted by the caller. */
-  async submitLookup(attached: Attached, tenant: TenantId, batch: KeyBatch, signal?: AbortSignal): Promise<Uint8Array> {
+  async submitLookup(
+    attached: Attached,
+    tenant: TenantId,
+    batch: KeyBatch,
+    signal?: AbortSignal,
+    parent: Span = NO_SPAN,
+  ): Promise<Uint8Array> {
     const { count } = batch
     if (!attached.isLoadable || !attached.circuit.tryPass(this.#parts.clock.nowMs())) return new Uint8Array(count)
     attached.countTenant(tenant, 'lookupRequests', 1)
     attached.countTenant(tenant, 'lookupObjects', count)
+    const span = this.#tracer.child(L2_LOOKUP_SPAN, parent)
     const { adapter, limits } = attached
     const ended = await this.#other(attached, limits.lookupDeadlineMs, signal, async (abort) => {
       const found = new Uint8Array(count)
@@ -167,6 +196,7 @@ export class AdapterSet {
       return found
     })
     attached.judge('lookup', ended.value !== undefined, ended.cause)
+    if (span !== NO_SPAN) this.#endLookupSpan(span, attached, tenant, count, ended)
     return ended.value ?? new Uint8Array(count)
   }
 
@@ -218,6 +248,7 @@ export class AdapterSet {
     operation: (outcomes: Uint8Array, signal: AbortSignal) => Promise<number>,
     deadlineMs: number,
     signal: AbortSignal | undefined,
+    span: Span,
   ): Promise<BatchResult> {
     const { clock, events } = this.#parts
     const startMs = clock.nowMs()
@@ -236,7 +267,24 @@ export class AdapterSet {
     if (bytes > 0 && busySeconds > 0) {
       events.publish(direction === 'store' ? L2_STORED : L2_LOADED, tenant, nowMs, bytes, busySeconds, attached.row)
     }
+    if (span !== NO_SPAN) {
+      const done = outcomes.reduce((sum, outcome) => sum + (outcome === OUTCOME_OK ? 1 : 0), 0)
+      const outcome = done === 0 && ended.error !== undefined ? failureOf(ended.cause) : outcomeOf(done, batch.count)
+      this.#tracer.end(span, outcome, tenant, attached.row, batch.count, bytes, done)
+    }
     return { outcomes, bytes, busySeconds, quiesced: ended.quiesced }
+  }
+
+  #endLookupSpan(
+    span: Span,
+    attached: Attached,
+    tenant: TenantId,
+    count: number,
+    { value, cause }: Ended<Uint8Array>,
+  ): void {
+    const found = value === undefined ? 0 : value.reduce((sum, flag) => sum + flag, 0)
+    const outcome = value === undefined ? failureOf(cause) : outcomeOf(found, count)
+    this.#tracer.end(span, outcome, tenant, attached.row, count, 0, found)
   }
 
   /**
@@ -269,6 +317,11 @@ export class AdapterSet {
     attached.endOther()
     return ended
   }
+}
+
+function failureOf(cause: FailureCause): number {
+  if (cause === 'timeout') return SPAN_TIMEOUT
+  return cause === 'cancelled' ? SPAN_CANCELLED : SPAN_ERROR
 }
 
 function refused(batch: KeyBatch): BatchResult {

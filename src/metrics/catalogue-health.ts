@@ -1,4 +1,4 @@
-import { cell, counter, gauge, NONE } from './define.ts'
+import { cell, counter, gauge, NONE, split } from './define.ts'
 
 /** Prefetch jobs, the event bus, the loops and the device. */
 export const HEALTH_METRICS = [
@@ -36,6 +36,27 @@ export const HEALTH_METRICS = [
     labels: ['type'],
     extension: true,
     from: 'busDroppedByType',
+  }),
+  counter('trace_spans_total', {
+    help: 'Spans recorded, to be pushed.',
+    labels: NONE,
+    extension: true,
+    from: [cell('spans', 'recorded')],
+  }),
+  counter('trace_spans_pushed_total', {
+    help: 'Spans that the OTLP receiver took.',
+    labels: NONE,
+    extension: true,
+    from: [cell('spanPush', 'pushed')],
+  }),
+  counter('trace_spans_dropped_total', {
+    help: 'Spans that were lost: ended too many at once, open too many, waiting for the receiver, refused by it.',
+    labels: ['reason'],
+    extension: true,
+    from: [
+      ...split('spans', 'reason', { ring_full: 'droppedRing', too_many_open: 'droppedOpen' }),
+      ...split('spanPush', 'reason', { queue_full: 'droppedQueue', refused: 'refused' }),
+    ],
   }),
   counter('label_overflow_total', {
     help: 'Times a model and salt past the limit of label sets were folded into __other__.',

@@ -16,6 +16,8 @@ import {
   LOOP_FIELDS,
   LOOPS,
   SAMPLING_FIELDS,
+  SPAN_FIELDS,
+  SPAN_PUSH_FIELDS,
 } from '../events/counters.ts'
 import { MAX_TENANTS_DEFAULT, NameTable, TenantTable } from './label-sets.ts'
 
@@ -48,6 +50,8 @@ export const TABLES = {
   l2States: { fields: L2_STATES, rows: 'one' },
   loops: { fields: LOOP_FIELDS, rows: 'loop' },
   sampling: { fields: SAMPLING_FIELDS, rows: 'one' },
+  spans: { fields: SPAN_FIELDS, rows: 'one' },
+  spanPush: { fields: SPAN_PUSH_FIELDS, rows: 'one' },
 } as const satisfies Record<string, { fields: readonly string[]; rows: RowKind }>
 
 export type TableName = keyof typeof TABLES
@@ -112,6 +116,8 @@ export class MetricCells {
   readonly l2States: Tables['l2States']
   readonly loops: Tables['loops']
   readonly sampling: Tables['sampling']
+  readonly spans: Tables['spans']
+  readonly spanPush: Tables['spanPush']
 
   private constructor(handles: MetricHandles, tenants: TenantTable, adapters: NameTable, bus: EventBus) {
     this.handles = handles
@@ -132,6 +138,8 @@ export class MetricCells {
     this.l2States = tables.l2States
     this.loops = tables.loops
     this.sampling = tables.sampling
+    this.spans = tables.spans
+    this.spanPush = tables.spanPush
   }
 
   /** Made once, by the thread that writes the counters. `busCapacityEvents` is a power of two. */

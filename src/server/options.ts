@@ -38,9 +38,9 @@ export interface MpOptions {
   readonly allowClear: boolean
 }
 
-/** Where metrics are pushed by OTLP/HTTP. */
+/** Where metrics and traces are pushed by OTLP/HTTP. */
 export interface PushOptions {
-  /** Base URL, without `/v1/metrics` and without a slash at its end; empty = no push. */
+  /** Base URL, without `/v1/metrics` or `/v1/traces` and without a slash at its end; empty = no push. */
   readonly endpoint: string
   /** Asks for push by name; an endpoint alone does as well. */
   readonly enabled: boolean
@@ -49,6 +49,8 @@ export interface PushOptions {
   /** Time for one request. */
   readonly timeoutMs: number
   readonly compression: 'gzip' | 'none'
+  /** Share of the traces that begin here, 0 to 1, that is recorded; 0 = no traces at all. */
+  readonly traceRatio: number
   /** Sent with every request. May hold secrets: never shown. */
   readonly headers: Readonly<Record<string, string>>
   /** Path of a file with further headers, one `name: value` a line; empty = none. */

@@ -2,6 +2,7 @@ import type { CounterTable } from '../core/counters.ts'
 import type { HashChain } from '../core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
 import type { ENGINE_FIELDS } from '../events/counters.ts'
+import { NO_SPAN, type Span, type Tracer } from '../events/tracer.ts'
 import { ChunkRefs } from '../l1/chunk-refs.ts'
 import type { SpaceSpec } from '../l1/key-spaces.ts'
 import type { L1Cache } from '../l1/l1-cache.ts'
@@ -19,6 +20,8 @@ export interface PrefetchRequest {
   readonly from: number
   readonly to: number
   readonly owner: number
+  /** What the load is a part of; absent = nothing that is recorded. */
+  readonly span?: Span
   /** Told once, in the turn in which the last loaded chunk became readable in L1, so that it can be leased at once. */
   readonly onDone: () => void
 }
@@ -41,6 +44,8 @@ export interface PrefetcherParts {
   /** Views of the arena bytes of a slot; empty views when no bytes are kept. */
   readonly view: (offset: number, lengthBytes: number) => Uint8Array
   readonly onError: (error: unknown) => void
+  /** Absent = nothing is traced. */
+  readonly tracer?: Tracer
 }
 
 /** The part of a job that is one batch: neighbouring chunks of one rank from one adapter, and their slots. */
@@ -72,11 +77,13 @@ export class LoadJob {
   readonly #request: PrefetchRequest
   readonly #spec: SpaceSpec
   readonly #abort = new AbortController()
+  readonly #span: Span
 
   constructor(parts: PrefetcherParts, request: PrefetchRequest) {
     this.#parts = parts
     this.#request = request
     this.#spec = parts.l1.spaces.spec(request.space)
+    this.#span = request.span ?? NO_SPAN
   }
 
   get isCancelled(): boolean {
@@ -134,7 +141,8 @@ export class LoadJob {
     const all = new Uint8Array(wanted.length).fill(1)
     for (let rank = 0; rank < this.#spec.ranks; rank += 1) {
       const batch = keyBatchOf(this.#spec, rank, chain, wanted)
-      const found = await this.#parts.adapters.submitLookup(adapter, this.#spec.tenant, batch, this.#abort.signal)
+      const { signal } = this.#abort
+      const found = await this.#parts.adapters.submitLookup(adapter, this.#spec.tenant, batch, signal, this.#span)
       for (let at = 0; at < all.length; at += 1) all[at]! &= found[at]!
     }
     return all
@@ -199,8 +207,9 @@ export class LoadJob {
     const indices = Array.from(grants.chainIndex.subarray(0, grants.count))
     const batch = keyBatchOf(this.#spec, rank, this.#request.chain, indices)
     const targets = indices.map((_, grant) => this.#parts.view(grants.offset[grant]!, grants.length[grant]!))
-    const { tenant } = this.#spec
-    const result = await this.#parts.adapters.submitLoad(adapter, tenant, batch, targets, this.#abort.signal)
+    const { adapters } = this.#parts
+    const { signal } = this.#abort
+    const result = await adapters.submitLoad(adapter, this.#spec.tenant, batch, targets, signal, this.#span)
     const { gate } = this.#parts
     if (result.bytes > 0) gate.note(adapter, result.bytes, result.busySeconds)
     else if (this.isCancelled) gate.noteAtLeast(adapter, batch.count * this.#spec.shardBytes, result.busySeconds)

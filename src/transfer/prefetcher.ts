@@ -1,5 +1,7 @@
 import type { HashChain } from '../core/hash-chain.ts'
 import type { SpaceId } from '../core/ids.ts'
+import { outcomeOf, PREFETCH_SPAN, SPAN_CANCELLED } from '../events/span-kinds.ts'
+import { NO_ROW, NO_SPAN, type Span, Tracer } from '../events/tracer.ts'
 import { LoadJob, type PrefetcherParts, type PrefetchRequest, type PrefetchTicket } from './load-job.ts'
 
 /**
@@ -15,11 +17,13 @@ export class Prefetcher {
   readonly #parts: PrefetcherParts
   readonly #jobs = new Map<string, LoadJob>()
   readonly #columnActive: number
+  readonly #tracer: Tracer
   #active = 0
 
   constructor(parts: PrefetcherParts) {
     this.#parts = parts
     this.#columnActive = parts.totals.column('activePrefetchJobs')
+    this.#tracer = parts.tracer ?? Tracer.off()
   }
 
   /** Jobs between lookup and final answer. */
@@ -33,7 +37,8 @@ export class Prefetcher {
   }
 
   start(request: PrefetchRequest): PrefetchTicket {
-    const place = new PrefetchPlace(request)
+    const span = this.#tracer.child(PREFETCH_SPAN, request.span ?? NO_SPAN)
+    const place = new PrefetchPlace(request, span, (left) => this.#endSpan(left, SPAN_CANCELLED, 0))
     this.#attach(place, request.from)
     return place
   }
@@ -48,11 +53,11 @@ export class Prefetcher {
     const key = chunkKey(space, chain, from)
     let job = this.#jobs.get(key)
     if (job === undefined) {
-      const created = new LoadJob(this.#parts, { ...place.request, from })
+      const created = new LoadJob(this.#parts, { ...place.request, from, span: place.span })
       job = created
       this.#register(created, from, place.request)
       created.run().then(() => this.#finish(created), this.#parts.onError)
-    }
+    } else place.isJoined = true
     place.join(job)
   }
 
@@ -77,8 +82,18 @@ export class Prefetcher {
     const { space, chain, from, to, onDone } = place.request
     const next = from + this.#parts.l1.residentRun(space, chain, from, to)
     const isOver = next >= to || job.isCancelled || job.keys.has(chunkKey(space, chain, next)) || !this.canStart()
-    if (isOver) onDone()
-    else this.#attach(place, next)
+    if (isOver) {
+      const outcome = job.isCancelled ? SPAN_CANCELLED : outcomeOf(next - from, to - from)
+      this.#endSpan(place, outcome, next - from)
+      onDone()
+    } else this.#attach(place, next)
+  }
+
+  #endSpan({ span, request, isJoined }: PrefetchPlace, outcome: number, loaded: number): void {
+    if (span === NO_SPAN) return
+    const { tenant, ranks, shardBytes } = this.#parts.l1.spaces.spec(request.space)
+    const bytes = loaded * ranks * shardBytes
+    this.#tracer.end(span, outcome, tenant, NO_ROW, request.to - request.from, bytes, loaded, isJoined ? 1 : 0)
   }
 
   #setActive(count: number): void {
@@ -89,10 +104,16 @@ export class Prefetcher {
 
 class PrefetchPlace implements PrefetchTicket {
   readonly request: PrefetchRequest
+  readonly span: Span
+  /** Some of it is loaded by a job that another caller began. */
+  isJoined = false
+  readonly #onLeave: (place: PrefetchPlace) => void
   #job: LoadJob | undefined
 
-  constructor(request: PrefetchRequest) {
+  constructor(request: PrefetchRequest, span: Span, onLeave: (place: PrefetchPlace) => void) {
     this.request = request
+    this.span = span
+    this.#onLeave = onLeave
   }
 
   join(job: LoadJob): void {
@@ -102,6 +123,7 @@ class PrefetchPlace implements PrefetchTicket {
 
   leave(): void {
     this.#job?.leave(this)
+    this.#onLeave(this)
   }
 }
 

@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
 import { SupervisedLoop } from '../core/supervised-loop.ts'
+import { NO_SPAN, type Span } from '../events/tracer.ts'
 import { ChunkRefs } from '../l1/chunk-refs.ts'
 import type { L1Cache } from '../l1/l1-cache.ts'
 import { SlotList } from '../l1/slot-list.ts'
@@ -23,6 +24,16 @@ export interface StoreControllerParts {
   readonly view: (offset: number, lengthBytes: number) => Uint8Array
   readonly onError: (loop: string, error: unknown) => void
   readonly onBeat: (nowMs: number) => void
+}
+
+/** Shards of one space and rank, leased for one adapter: those `present`, `held` of them. */
+interface LeasedBatch {
+  readonly space: SpaceId
+  readonly rank: number
+  readonly lease: LeaseId
+  readonly present: Uint8Array
+  readonly held: number
+  readonly span: Span
 }
 
 /** After a failed batch, the oldest chunks are not handed over again for so long. */
@@ -93,8 +104,12 @@ export class StoreController {
     return this.#inflightBatches
   }
 
-  /** Queues the committed shards of one rank for every active adapter that wants them now. Full queues skip and count. */
-  enqueue(space: SpaceId, rank: number, committed: ChunkRefs): void {
+  /**
+   * Queues the committed shards of one rank for every active adapter that wants them now. Full queues skip and count.
+   *
+   * @param span of the store that brought them.
+   */
+  enqueue(space: SpaceId, rank: number, committed: ChunkRefs, span: Span = NO_SPAN): void {
     const { adapters, l1 } = this.#parts
     const { tenant } = l1.spaces.spec(space)
     for (const adapter of adapters.storable()) {
@@ -104,7 +119,7 @@ export class StoreController {
       let refused = 0
       for (let at = 0; at < committed.count; at += 1) {
         if (!this.#isAdmitted(lane, committed.id[at]!)) refused += 1
-        else if (!lane.push(committed.id[at]!, committed.generation[at]!, space, rank)) skipped += 1
+        else if (!lane.push(committed.id[at]!, committed.generation[at]!, space, rank, span)) skipped += 1
       }
       if (skipped > 0) adapters.countStoreSkipped(adapter, tenant, skipped, 'queue_full')
       if (refused > 0) adapters.countStoreSkipped(adapter, tenant, refused, 'not_admitted')
@@ -228,13 +243,14 @@ export class StoreController {
     const lease = l1.leaseRefs(this.#refs, 0, count, rank, Number.POSITIVE_INFINITY, present)
     const held = present.reduce((sum, flag) => sum + flag, 0)
     if (held > 0 && lease === NO_LEASE) return false // the lease table is full: try again later
+    const span = queue.spanOf(count)
     lane.drop(count)
     if (held < count) this.#parts.adapters.countStoreSkipped(adapter, spec.tenant, count - held, 'evicted')
-    if (lease !== NO_LEASE) this.#send(lane, space, rank, lease, present, held)
+    if (lease !== NO_LEASE) this.#send(lane, { space, rank, lease, present, held, span })
     return true
   }
 
-  #send(lane: StoreLane, space: SpaceId, rank: number, lease: LeaseId, present: Uint8Array, held: number): void {
+  #send(lane: StoreLane, { space, rank, lease, present, held, span }: LeasedBatch): void {
     const { l1, adapters, view, onError } = this.#parts
     const spec = l1.spaces.spec(space)
     const bytes = held * spec.shardBytes
@@ -257,7 +273,7 @@ export class StoreController {
       this.#tellIdle()
     }
     adapters
-      .submitStore(lane.adapter, spec.tenant, batch, sources)
+      .submitStore(lane.adapter, spec.tenant, batch, sources, undefined, span)
       .then((result) => {
         if (refs !== undefined) this.#noteOutcomes(lane, refs, result)
         return result.quiesced

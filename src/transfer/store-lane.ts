@@ -1,4 +1,5 @@
 import type { SpaceId } from '../core/ids.ts'
+import { NO_SPAN, type Span } from '../events/tracer.ts'
 import type { L1Cache } from '../l1/l1-cache.ts'
 import type { AdapterSet, Attached, SkipReason } from '../l2/adapter-set.ts'
 import { InflightBudget } from './inflight-budget.ts'
@@ -48,10 +49,10 @@ export class StoreLane {
   }
 
   /** Queues a shard. False, and nothing changed, when the queue is full in shards or bytes. */
-  push(id: number, generation: number, space: SpaceId, rank: number): boolean {
+  push(id: number, generation: number, space: SpaceId, rank: number, span: Span = NO_SPAN): boolean {
     const { shardBytes } = this.#parts.l1.spaces.spec(space)
     const isOver = this.queue.count > 0 && this.#pendingBytes + shardBytes > this.#pendingLimitBytes
-    if (isOver || !this.queue.push(id, generation, space, rank)) return false
+    if (isOver || !this.queue.push(id, generation, space, rank, span)) return false
     this.#pendingBytes += shardBytes
     this.marks?.noteHanded(id, generation, 1)
     return true

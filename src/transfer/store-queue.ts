@@ -1,4 +1,5 @@
 import { assert } from '../core/assert.ts'
+import { NO_SPAN, type Span } from '../events/tracer.ts'
 
 /**
  * Shards waiting to be stored in one adapter, oldest first: a bounded ring in typed arrays.
@@ -9,6 +10,8 @@ export class StoreQueue {
   readonly generation: Uint32Array
   readonly space: Uint32Array
   readonly rank: Uint16Array
+  /** Of the client's store that brought the shard; NO_SPAN = none that is recorded. */
+  readonly span: Uint32Array
   readonly #capacity: number
   #head = 0
   #count = 0
@@ -20,6 +23,7 @@ export class StoreQueue {
     this.generation = new Uint32Array(capacityShards)
     this.space = new Uint32Array(capacityShards)
     this.rank = new Uint16Array(capacityShards)
+    this.span = new Uint32Array(capacityShards)
   }
 
   get count(): number {
@@ -27,13 +31,14 @@ export class StoreQueue {
   }
 
   /** False when the ring is full; nothing changed then. */
-  push(id: number, generation: number, space: number, rank: number): boolean {
+  push(id: number, generation: number, space: number, rank: number, span: Span = NO_SPAN): boolean {
     if (this.#count === this.#capacity) return false
     const at = (this.#head + this.#count) % this.#capacity
     this.id[at] = id
     this.generation[at] = generation
     this.space[at] = space
     this.rank[at] = rank
+    this.span[at] = span
     this.#count += 1
     return true
   }
@@ -53,6 +58,15 @@ export class StoreQueue {
       count += 1
     }
     return count
+  }
+
+  /** The first span of the oldest `count` entries, or NO_SPAN. */
+  spanOf(count: number): Span {
+    for (let ahead = 0; ahead < count; ahead += 1) {
+      const span = this.span[this.at(ahead)]!
+      if (span !== NO_SPAN) return span
+    }
+    return NO_SPAN
   }
 
   drop(count: number): void {

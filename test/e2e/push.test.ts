@@ -69,7 +69,7 @@ it('pushes the series that a scrape of the same work shows, and serves no metric
 
 it('says what it is in resource attributes', async () => {
   await start([...pushFlags(), '--otlp-attributes', 'deployment.environment.name=test', '--otlp-pod-name', 'pod-7'])
-  const [body] = await until('a push', () => (receiver.requests.length > 0 ? receiver.bodies() : undefined))
+  const [body] = await until('a push', () => (receiver.bodies().length > 0 ? receiver.bodies() : undefined))
   const attributes = body!.resourceMetrics[0]!.resource.attributes.map(({ key, value }) => [key, value.stringValue])
   expect(Object.fromEntries(attributes)).toMatchObject({
     'service.name': 'kvtier',

@@ -49,7 +49,7 @@ export function recordEverything(): Measured {
     for (const field of cells.tables[name].fields)
       (cells.tables[name] as { set(r: number, f: string, v: number): void }).set(row, field, amount++)
   }
-  for (const name of ['engine', 'l1', 'l0', 'l2States'] as const) fill(name, 0)
+  for (const name of ['engine', 'l1', 'l0', 'l2States', 'spans', 'spanPush'] as const) fill(name, 0)
   for (const tenant of [...tenants, cells.tenants.fold]) {
     for (const name of ['engineTenants', 'l1Tenants', 'l0Tenants', 'copyTenants'] as const) fill(name, tenant)
     for (const adapter of adapters) fill('l2Tenants', adapter * cells.tenants.rows + tenant)

@@ -31,6 +31,8 @@ export interface ChunkQuery {
 export class HttpClient {
   readonly #url: string
   readonly #token: string | undefined
+  /** Sent with every request. */
+  headers: Readonly<Record<string, string>> = {}
 
   constructor(engine: EngineProcess, token?: string) {
     this.#url = engine.httpUrl
@@ -49,7 +51,11 @@ export class HttpClient {
   raw(method: string, path: string, body?: string | Uint8Array, headers: Record<string, string> = {}) {
     const authorization: Record<string, string> =
       this.#token === undefined ? {} : { authorization: `Bearer ${this.#token}` }
-    const init = { method, headers: { ...authorization, ...headers }, ...(body === undefined ? {} : { body }) }
+    const init = {
+      method,
+      headers: { ...authorization, ...this.headers, ...headers },
+      ...(body === undefined ? {} : { body }),
+    }
     return fetch(`${this.#url}${path}`, init as RequestInit)
   }
 

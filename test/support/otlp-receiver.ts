@@ -35,6 +35,40 @@ export interface OtlpJson {
   }[]
 }
 
+/** A span as it arrived. */
+export interface ReceivedSpan {
+  readonly name: string
+  readonly traceId: string
+  readonly spanId: string
+  readonly parentSpanId: string | undefined
+  readonly traceState: string | undefined
+  readonly kind: number
+  readonly flags: number
+  /** Milliseconds since 1970. */
+  readonly startMs: number
+  readonly endMs: number
+  readonly statusCode: number
+  readonly attributes: Readonly<Record<string, string | number>>
+}
+
+interface JsonSpan extends Omit<ReceivedSpan, 'startMs' | 'endMs' | 'statusCode' | 'attributes'> {
+  readonly startTimeUnixNano: string
+  readonly endTimeUnixNano: string
+  readonly status: { readonly code: number }
+  readonly attributes: readonly {
+    readonly key: string
+    readonly value: {
+      readonly stringValue?: string
+      readonly intValue?: string | number
+      readonly doubleValue?: number
+    }
+  }[]
+}
+
+interface TracesJson {
+  readonly resourceSpans: readonly { readonly scopeSpans: readonly { readonly spans: readonly JsonSpan[] }[] }[]
+}
+
 type Answer = (response: ServerResponse, request: OtlpRequest) => void
 
 /** An OTLP/HTTP receiver that keeps what it gets and answers as told. */
@@ -71,9 +105,14 @@ export class OtlpReceiver {
     return `http://127.0.0.1:${this.port}`
   }
 
-  /** Every body so far, read as JSON. */
+  /** Every body of metrics so far, read as JSON. */
   bodies(): OtlpJson[] {
-    return this.requests.map(({ body }) => JSON.parse(body.toString()) as OtlpJson)
+    return this.#of('/v1/metrics').map(({ body }) => JSON.parse(body.toString()) as OtlpJson)
+  }
+
+  /** Every span so far, in the order in which they came. */
+  spans(): ReceivedSpan[] {
+    return this.#of('/v1/traces').flatMap(({ body }) => spansOf(JSON.parse(body.toString()) as TracesJson))
   }
 
   /** The last value of each series: `name{label="value"} -> value`, buckets left out, `_sum` and `_count` told apart. */
@@ -85,6 +124,26 @@ export class OtlpReceiver {
     this.#server.closeAllConnections()
     await new Promise<void>((resolve) => this.#server.close(() => resolve()))
   }
+
+  #of(path: string): OtlpRequest[] {
+    return this.requests.filter((request) => request.path === path)
+  }
+}
+
+/** Spans of a body of OTLP/HTTP in JSON. */
+export function spansOf({ resourceSpans }: TracesJson): ReceivedSpan[] {
+  const spans = resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap((scope) => scope.spans))
+  return spans.map(({ startTimeUnixNano, endTimeUnixNano, status, attributes, ...rest }) => ({
+    ...rest,
+    parentSpanId: rest.parentSpanId || undefined,
+    traceState: rest.traceState || undefined,
+    startMs: Number(startTimeUnixNano) / 1e6,
+    endMs: Number(endTimeUnixNano) / 1e6,
+    statusCode: status.code ?? 0,
+    attributes: Object.fromEntries(
+      attributes.map(({ key, value }) => [key, value.stringValue ?? Number(value.intValue ?? value.doubleValue)]),
+    ),
+  }))
 }
 
 /** The name of a series as both exports have it: labels sorted. */

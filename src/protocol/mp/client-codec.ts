@@ -80,7 +80,9 @@ function encodeKey(key: WireKey, form: 'token_ids' | 'token_bytes' = 'token_ids'
   writer.str('end').int(key.end)
   writer.str('request_id').str(key.requestId)
   writer.str('cache_salt').str(key.salt)
-  writer.str('request_configs').nil()
+  writer.str('request_configs')
+  if (key.traceparent === undefined) writer.nil()
+  else writer.map(1).str('traceparent').str(key.traceparent)
   writer.str('num_kv_readers').int(key.readers)
   return writer.finish()
 }

@@ -16,6 +16,8 @@ const READERS_MAX = 65_535
 const SIZE_MAX = 2 ** 31
 const UID_BYTES_MAX = 9
 const OP_BYTES_MAX = 128
+/** Name of the trace context in a request's metadata. */
+const TRACEPARENT = 'traceparent'
 const REFUSED = new Set<string>(REFUSED_OPS)
 const NO_WORDS: Uint32Array = new Uint32Array(0)
 
@@ -194,6 +196,7 @@ function readKey(reader: MsgpackReader, tokens: TokenMemories | undefined): Wire
     end: -1,
     requestId: null as string | null,
     readers: 0,
+    traceparent: undefined as string | undefined,
   }
   for (let left = reader.map(LIMITS.mapFields); left > 0 && !reader.isBroken; left -= 1) {
     switch (reader.string(LIMITS.nameBytes)) {
@@ -224,6 +227,9 @@ function readKey(reader: MsgpackReader, tokens: TokenMemories | undefined): Wire
       case 'request_id':
         key.requestId = reader.string(LIMITS.requestIdBytes)
         break
+      case 'request_configs':
+        key.traceparent = readTraceparent(reader)
+        break
       case 'num_kv_readers':
         key.readers = reader.count(0, READERS_MAX)
         break
@@ -235,6 +241,26 @@ function readKey(reader: MsgpackReader, tokens: TokenMemories | undefined): Wire
   const isWhole = key.model !== '' && worldSize > 0 && id !== null && start >= 0 && end >= start
   if (!isWhole || (workerId !== null && workerId >= worldSize)) reader.refuse()
   return { ...key, requestId: id ?? '' }
+}
+
+/** Metadata that the client's user sent along. Whatever it is, it spoils no request: only one name is looked for. */
+function readTraceparent(reader: MsgpackReader): string | undefined {
+  if (reader.next() !== 'map') {
+    reader.skip()
+    return undefined
+  }
+  let found: string | undefined
+  const pairs = reader.map(Number.MAX_SAFE_INTEGER)
+  for (let pair = 0; pair < pairs && !reader.isBroken; pair += 1) {
+    const isRead = pair < LIMITS.mapFields
+    if (isRead && reader.anyString(TRACEPARENT.length) === TRACEPARENT)
+      found = reader.anyString(LIMITS.traceparentBytes)
+    else {
+      if (!isRead) reader.skip()
+      reader.skip()
+    }
+  }
+  return found === '' ? undefined : found
 }
 
 function readContext(reader: MsgpackReader): WireContext {

@@ -15,6 +15,8 @@ export interface WireKey {
   readonly requestId: string
   /** Workers that retrieve each object; 0 = an older client, which does not say. */
   readonly readers: number
+  /** W3C trace context of the request, unchecked; absent = the client sends none. */
+  readonly traceparent?: string | undefined
 }
 
 /** What a worker says of its memory when it registers. One shard is `[2, layers, slots, hidden]`, without the 2 for MLA. */
@@ -116,6 +118,7 @@ export const LIMITS = {
   requestIdBytes: 1024,
   saltBytes: 512,
   dtypeBytes: 32,
+  traceparentBytes: 256,
   tokens: 4 * 1024 * 1024,
   mapFields: 64,
   records: 65_536,

@@ -142,6 +142,17 @@ export class MsgpackReader {
     return this.#isBroken ? '' : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8')
   }
 
+  /** As `string`, but what is no such string is stepped over, and empty. */
+  anyString(maximumBytes: number): string {
+    if (this.next() !== 'str') {
+      this.skip()
+      return ''
+    }
+    const bytes = this.#take(this.#stringLength(), this.#bytes.length)
+    if (this.#isBroken || bytes.length > maximumBytes || !isUtf8(bytes)) return ''
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8')
+  }
+
   /** Bytes, as a view of the message. */
   bin(maximumBytes: number): Uint8Array {
     const head = this.#head('bin')

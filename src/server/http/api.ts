@@ -39,6 +39,8 @@ export interface ApiParts {
   readonly tokenizer: TokenizerPort
   readonly textOptions: TextOptions
   readonly clock: Clock
+  /** Told what came with each traced request; absent = nothing is traced. */
+  readonly traceStates?: { note(traceparent: string, state: string): void }
 }
 
 /** Writes an administrative act to the audit trail, in the name of the request's caller. */

@@ -28,15 +28,19 @@ export interface EnginePort {
   statShard(shard: ShardRef): Promise<{ status: 'hit'; length: number } | { status: 'miss' }>
   /** found[i] = 1 when shard i of the batch can be read. Touches and counts nothing. */
   statShards(batch: ShardBatch): Promise<Uint8Array>
-  /** Leases one shard for reading, and counts it as served once the lease is released with `served`. */
-  leaseShard(shard: ShardRef): Promise<SlotLease | { status: 'miss' }>
+  /**
+   * Leases one shard for reading, and counts it as served once the lease is released with `served`.
+   *
+   * @param traceparent of the request, as for the others.
+   */
+  leaseShard(shard: ShardRef, traceparent?: string): Promise<SlotLease | { status: 'miss' }>
   /** Reports that the whole shard of this lease reached the client, and releases it. */
   served(leaseId: string): Promise<boolean>
   /** Reports that the lease of this shard ended before its bytes had all been read: a promise that was not kept. */
   readExpired(shard: ShardRef): Promise<void>
 
   /** Reserves a slot for one shard under a write lease. Changes nothing unless `granted`. */
-  reserveShard(shard: ShardRef, parent: Uint8Array | null): Promise<SlotLease | ReserveRefusal>
+  reserveShard(shard: ShardRef, parent: Uint8Array | null, traceparent?: string): Promise<SlotLease | ReserveRefusal>
   /** Makes the written shard readable. `no_parent`, `expired`: nothing became readable and the slot is given back. */
   commitShard(leaseId: string): Promise<'committed' | 'no_parent' | 'expired'>
   /** Gives the slot back. The caller promises not to write to it any more, also when the lease has expired. */
@@ -94,6 +98,8 @@ export interface LookupQuery {
   readonly requestId: string
   /** No lease, no counter, no touch, no load. */
   readonly dryRun: boolean
+  /** W3C trace context of the request, unchecked; absent = it came without. */
+  readonly traceparent?: string
 }
 
 export interface LookupAnswer {

@@ -1,4 +1,5 @@
 import type { LeaseId, SpaceId } from '../../core/ids.ts'
+import type { Span } from '../../events/tracer.ts'
 import { type CopyLog, copyName, type OpenCopy, RETRIEVE_COPY, STORE_COPY } from '../../l1/copy-log.ts'
 import type { L1Cache } from '../../l1/l1-cache.ts'
 import type { CopyHold } from './lookup-hold.ts'
@@ -12,6 +13,8 @@ export interface StoreTransfer {
   readonly lease: LeaseId
   readonly shards: number
   readonly startMs: number
+  /** Absent = of an earlier engine. */
+  readonly span?: Span
 }
 
 /** Slots that a worker reads from, from the answer to `prepare_retrieve` to its commit. */
@@ -21,6 +24,8 @@ export interface RetrieveTransfer {
   readonly from: number
   readonly to: number
   readonly startMs: number
+  /** Absent = of an earlier engine. */
+  readonly span?: Span
 }
 
 /** Its rows in the log of copies. */

@@ -1,4 +1,6 @@
 import type { HashChain } from '../../core/hash-chain.ts'
+import { LOOKUP_SPAN, SPAN_CANCELLED } from '../../events/span-kinds.ts'
+import { NO_ROW, NO_SPAN, type Span } from '../../events/tracer.ts'
 import type { RequestOf } from '../../protocol/mp/messages.ts'
 import { intReply, NONE, type ReplyPayload } from '../../protocol/mp/replies.ts'
 import type { Client, LookupJob } from './clients.ts'
@@ -31,9 +33,11 @@ export class LookupHandlers {
     const { key } = request
     const job = client.startJob(key.requestId)
     let isAsked = false
+    let span = NO_SPAN
     try {
       const space = spaceOf(this.#parts, key)
       if (space === null) return
+      span = engine.tracer.remote(LOOKUP_SPAN, key.traceparent)
       const session = sessions.open(space, key.requestId, key.tokens)
       job.space = space
       const chunks = Math.floor(Math.min(key.end, key.tokens.length) / engine.options.chunkTokens)
@@ -41,9 +45,12 @@ export class LookupHandlers {
       const chain = known instanceof Promise ? await known : known
       if (chain === null || !session.isOpen || job.isDone || session.chain !== chain) return
       isAsked = true
-      this.#ask(session, job, firstOf(chain, chunks), request)
+      this.#ask(session, job, firstOf(chain, chunks), request, span)
     } finally {
-      if (!isAsked) job.finish(null)
+      if (!isAsked) {
+        engine.tracer.end(span, SPAN_CANCELLED, NO_ROW, NO_ROW, 0, 0)
+        job.finish(null)
+      }
     }
   }
 
@@ -85,7 +92,7 @@ export class LookupHandlers {
     }
   }
 
-  #ask(session: MpSession, job: LookupJob, chain: HashChain, request: RequestOf<'lookup'>): void {
+  #ask(session: MpSession, job: LookupJob, chain: HashChain, request: RequestOf<'lookup'>, span: Span): void {
     const { engine } = this.#parts
     const hold = new LookupHold(engine)
     session.hold?.endSession()
@@ -100,6 +107,7 @@ export class LookupHandlers {
         job.finish(hold)
       },
       TIERS,
+      span,
     )
     hold.attach(lookup)
   }

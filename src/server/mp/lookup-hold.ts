@@ -1,6 +1,7 @@
 import { type LeaseId, NO_LEASE } from '../../core/ids.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { Lookup } from '../../engine/lookup.ts'
+import { NO_SPAN, type Span } from '../../events/tracer.ts'
 
 /** What keeps the slots of a retrieval as they are. */
 export interface CopyHold {
@@ -39,6 +40,11 @@ export class LookupHold implements CopyHold {
   /** The lookup, once its answer is final and while its leases are held; else null. */
   get promised(): Lookup | null {
     return this.#lookup?.state === 'final' ? this.#lookup : null
+  }
+
+  /** The trace of the lookup, also when it is over; NO_SPAN when it is not recorded. */
+  get span(): Span {
+    return this.#lookup?.span ?? NO_SPAN
   }
 
   /** Takes over the leases of a lookup, pending or final. */

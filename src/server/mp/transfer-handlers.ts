@@ -1,5 +1,7 @@
 import type { HashChain } from '../../core/hash-chain.ts'
 import { NO_LEASE, type SpaceId } from '../../core/ids.ts'
+import { outcomeOf, RETRIEVE_SPAN, SPAN_EXPIRED, type SpanKind, STORE_SPAN } from '../../events/span-kinds.ts'
+import { NO_ROW, NO_SPAN, type Span } from '../../events/tracer.ts'
 import { SlotList } from '../../l1/slot-list.ts'
 import type { RequestOf, WireKey } from '../../protocol/mp/messages.ts'
 import {
@@ -14,6 +16,7 @@ import {
 import type { Client } from './clients.ts'
 import type { Instance } from './instances.ts'
 import { type ChunkRange, chunksOf, spaceOf } from './key-spaces.ts'
+import type { LookupHold } from './lookup-hold.ts'
 import type { MpParts } from './parts.ts'
 
 /**
@@ -41,7 +44,8 @@ export class TransferHandlers {
     if (instance === null || range === null || !instance.canStore(transferKey(key))) return NOTHING_TO_STORE
     const space = spaceOf(this.#parts, key)
     if (space === null) return NOTHING_TO_STORE
-    const known = sessions.chainOf(sessions.open(space, key.requestId, key.tokens), range.to, client, true)
+    const session = sessions.open(space, key.requestId, key.tokens)
+    const known = sessions.chainOf(session, range.to, client, true)
     const chain = known instanceof Promise ? await known : known
     if (chain === null) return NOTHING_TO_STORE
     const rank = key.workerId!
@@ -55,7 +59,8 @@ export class TransferHandlers {
     this.#indices.length = count
     for (let row = 0; row < count; row += 1) this.#indices[row] = chainIndex[row]! - range.from
     const { tail, shardBytes } = instance.layout
-    instance.addStore(transferKey(key), { space, rank, lease, shards: count, startMs: clock.nowMs() })
+    const span = this.#beginSpan(STORE_SPAN, key, session.hold)
+    instance.addStore(transferKey(key), { space, rank, lease, shards: count, startMs: clock.nowMs(), span })
     return storeReply(count, offset, this.#indices, tail, shardBytes)
   }
 
@@ -68,8 +73,9 @@ export class TransferHandlers {
     instance.lastSeenMs = nowMs
     const transfer = instance.takeStore(transferKey(key))
     if (transfer === undefined) return FALSE
-    const { space, rank, lease, shards, startMs } = transfer
-    const stored = engine.commit(space, rank, lease)
+    const { space, rank, lease, shards, startMs, span = NO_SPAN } = transfer
+    const stored = engine.commit(space, rank, lease, span)
+    this.#endSpan(span, space, shards, stored)
     if (stored > 0) engine.noteCopy(space, 'store', stored * instance.layout.shardBytes, (nowMs - startMs) / 1000)
     instances.forgetIfDone(instance)
     return boolReply(stored === shards)
@@ -98,7 +104,8 @@ export class TransferHandlers {
     engine.renew(lookup)
     if (!engine.slots(lookup, rank, from, to, slots) || slots.count !== to - from) return NOT_RETRIEVABLE
     hold.beginCopy(from, to)
-    instance.addRetrieve(transferKey(key), { hold, rank, from, to, startMs: clock.nowMs() })
+    const span = this.#beginSpan(RETRIEVE_SPAN, key, hold)
+    instance.addRetrieve(transferKey(key), { hold, rank, from, to, startMs: clock.nowMs(), span })
     return retrieveReply(slots.count, slots.offset, instance.layout.tail, instance.layout.shardBytes)
   }
 
@@ -111,12 +118,13 @@ export class TransferHandlers {
     instance.lastSeenMs = nowMs
     const transfer = instance.takeRetrieve(transferKey(key))
     if (transfer === undefined) return FALSE
-    const { hold, rank, from, to, startMs } = transfer
+    const { hold, rank, from, to, startMs, span = NO_SPAN } = transfer
     const lookup = hold.promised
     const served = lookup === null ? 0 : engine.served(lookup, from, to, rank)
     if (lookup !== null && served > 0) {
       engine.noteCopy(lookup.space, 'load', served * instance.layout.shardBytes, (nowMs - startMs) / 1000)
     }
+    this.#endSpan(span, lookup?.space ?? null, to - from, served === 0 ? -1 : served)
     hold.settle(from, to, 1)
     hold.endCopy(from, to)
     instances.forgetIfDone(instance)
@@ -142,6 +150,22 @@ export class TransferHandlers {
     }
     counts.heldBack += range.to - to
     return to
+  }
+
+  /** A part of what the client says, else of what its scheduler's lookup began, if that is recorded. */
+  #beginSpan(kind: SpanKind, { traceparent }: WireKey, hold: LookupHold | null): Span {
+    const { tracer } = this.#parts.engine
+    if (traceparent === undefined && hold !== null) return tracer.child(kind, hold.span)
+    return tracer.remote(kind, traceparent)
+  }
+
+  /** @param done shards; -1 = the lease had ended. */
+  #endSpan(span: Span, space: SpaceId | null, shards: number, done: number): void {
+    if (span === NO_SPAN) return
+    const { tracer, l1 } = this.#parts.engine
+    const { tenant, shardBytes } = space === null ? { tenant: NO_ROW, shardBytes: 0 } : l1.spaces.spec(space)
+    const outcome = done < 0 ? SPAN_EXPIRED : outcomeOf(done, shards)
+    tracer.end(span, outcome, tenant, NO_ROW, shards, Math.max(0, done) * shardBytes, Math.max(0, done))
   }
 
   #isQuarantineFull(): boolean {

@@ -11,7 +11,7 @@ const ANSWER_BYTES_MAX = 64 * 1024
 const RETRYABLE = [429, 502, 503, 504]
 
 export interface SenderOptions {
-  /** Without `/v1/metrics`. */
+  /** Without `/v1/metrics` and `/v1/traces`. */
   readonly endpoint: string
   readonly headers: Readonly<Record<string, string>>
   readonly compression: 'gzip' | 'none'
@@ -26,7 +26,7 @@ export type SendResult =
   /** May succeed later; `afterMs` is what the receiver asked for, 0 when it asked for nothing. */
   | { readonly outcome: 'later'; readonly afterMs: number; readonly reason: string }
   /** Will not succeed as it is. */
-  | { readonly outcome: 'refused'; readonly reason: string }
+  | { readonly outcome: 'refused'; readonly reason: string; readonly status?: number }
 
 /**
  * Sends OTLP/HTTP requests to one endpoint, and says what became of each. It keeps nothing: who sends decides
@@ -50,7 +50,7 @@ export class OtlpSender {
   }
 
   /**
-   * @param path of the signal: `/v1/metrics`.
+   * @param path of the signal: `/v1/metrics`, `/v1/traces`.
    * @param nowWallMs by which a Retry-After date is told.
    */
   async send(path: string, contentType: string, body: Uint8Array, nowWallMs: number): Promise<SendResult> {
@@ -109,15 +109,15 @@ function resultOf(
       : HINTS[status] === undefined
         ? ''
         : `: ${HINTS[status]}`
-  return { outcome: 'refused', reason: `status ${status}${hint}` }
+  return { outcome: 'refused', reason: `status ${status}${hint}`, status }
 }
 
 const HINTS: Readonly<Record<number, string>> = {
   400: 'the receiver cannot read the request; try the other --otlp-protocol',
   401: 'credentials are missing or wrong; see --otlp-headers',
   403: 'these credentials may not push; see --otlp-headers',
-  404: 'nothing takes OTLP there; the endpoint is written without /v1/metrics',
-  405: 'nothing takes OTLP there; the endpoint is written without /v1/metrics',
+  404: 'nothing takes it there; the endpoint is written without /v1/metrics and /v1/traces',
+  405: 'nothing takes it there; the endpoint is written without /v1/metrics and /v1/traces',
   413: 'the request is too large for the receiver',
   415: 'the receiver does not take this form; try the other --otlp-protocol',
 }

@@ -7,6 +7,16 @@ import { checkModelName, checkSalt, type ModelRegistry, type RegisteredModel } f
 import type { PromptHasher, PromptQuery } from '../../engine/prompt-hasher.ts'
 import type { Quotas } from '../../engine/quotas.ts'
 import { engineStatus, notReadyReasons, type StatusFacts } from '../../engine/status.ts'
+import {
+  LOOKUP_SPAN,
+  RETRIEVE_SPAN,
+  SPAN_CANCELLED,
+  SPAN_EXPIRED,
+  SPAN_MISS,
+  SPAN_OK,
+  STORE_SPAN,
+} from '../../events/span-kinds.ts'
+import { NO_ROW, NO_SPAN } from '../../events/tracer.ts'
 import { SlotList } from '../../l1/slot-list.ts'
 import type {
   ClearAnswer,
@@ -79,14 +89,18 @@ export class EngineService implements EnginePort {
     const { engine, hasher } = this.#parts
     const space = this.#spaceOf(query.model, query.salt, query.ranks)
     const chain = new HashChain(0)
+    const span = query.dryRun ? NO_SPAN : engine.tracer.remote(LOOKUP_SPAN, query.traceparent)
     await hasher.extend(chain, this.#promptOf(query, space))
     if (query.dryRun) {
       const hit = space === null ? { hitL0: 0, hitL1: 0 } : engine.peek(space, chain)
       return this.#answer(chain, { hitL0: hit.hitL0, hitL1: hit.hitL1, hitL2: 0 }, null)
     }
-    if (space === null) return this.#answer(chain, { hitL0: 0, hitL1: 0, hitL2: 0 }, null)
+    if (space === null) {
+      engine.tracer.end(span, SPAN_MISS, NO_ROW, NO_ROW, chain.count, 0)
+      return this.#answer(chain, { hitL0: 0, hitL1: 0, hitL2: 0 }, null)
+    }
     const owner = engine.sessions.nextOwner()
-    const lookup = await new Promise<Lookup>((resolve) => engine.lookup(space, chain, owner, resolve))
+    const lookup = await new Promise<Lookup>((resolve) => engine.lookup(space, chain, owner, resolve, undefined, span))
     if (lookup.hitChunks === 0) {
       engine.release(lookup)
       return this.#answer(chain, lookup, null)
@@ -132,7 +146,7 @@ export class EngineService implements EnginePort {
     return found
   }
 
-  async leaseShard(shard: ShardRef): Promise<SlotLease | { status: 'miss' }> {
+  async leaseShard(shard: ShardRef, traceparent?: string): Promise<SlotLease | { status: 'miss' }> {
     const { engine, clock } = this.#parts
     const { leaseTtlMs } = engine.options
     const space = engine.l1.spaces.find(shard.model, shard.salt, shard.ranks)
@@ -141,9 +155,9 @@ export class EngineService implements EnginePort {
     const lease = engine.l1.lease(space, chain, 0, 1, 'read', engine.sessions.nextOwner(), leaseTtlMs)
     this.#slots.clear()
     if (lease === NO_LEASE || !engine.l1.slots(lease, shard.rank, 0, 1, this.#slots)) return { status: 'miss' }
-    return this.#granted(
-      this.#held.add({ kind: 'read', space, rank: shard.rank, lease, expiresMs: clock.nowMs() + leaseTtlMs }),
-    )
+    const span = engine.tracer.remote(RETRIEVE_SPAN, traceparent)
+    const expiresMs = clock.nowMs() + leaseTtlMs
+    return this.#granted(this.#held.add({ kind: 'read', space, rank: shard.rank, lease, span, expiresMs }))
   }
 
   async served(leaseId: string): Promise<boolean> {
@@ -151,7 +165,10 @@ export class EngineService implements EnginePort {
     if (held === undefined || held.kind === 'write') return false
     const { engine } = this.#parts
     if (held.kind === 'lookup') engine.served(held.lookup, 0, held.lookup.hitChunks)
-    else engine.servedLease(held.space, held.rank, held.lease, 0, 1)
+    else {
+      const shards = engine.servedLease(held.space, held.rank, held.lease, 0, 1)
+      this.#endSpan(held, shards > 0 ? SPAN_OK : SPAN_EXPIRED)
+    }
     this.#end(held)
     return true
   }
@@ -162,7 +179,11 @@ export class EngineService implements EnginePort {
     if (space !== -1) l1.readFailed(space, 1, 'expired')
   }
 
-  async reserveShard(shard: ShardRef, parent: Uint8Array | null): Promise<SlotLease | ReserveRefusal> {
+  async reserveShard(
+    shard: ShardRef,
+    parent: Uint8Array | null,
+    traceparent?: string,
+  ): Promise<SlotLease | ReserveRefusal> {
     const { engine, clock } = this.#parts
     const { l1 } = engine
     const space = this.#spaceOf(shard.model, shard.salt, shard.ranks)
@@ -178,13 +199,15 @@ export class EngineService implements EnginePort {
     const lease = engine.reserve(space, shard.rank, chain, index, index + 1, owner, this.#slots)
     if (lease === NO_LEASE) return { status: 'no_room' }
     const expiresMs = clock.nowMs() + engine.options.leaseTtlMs
-    return this.#granted(this.#held.add({ kind: 'write', space, rank: shard.rank, lease, expiresMs }))
+    const span = engine.tracer.remote(STORE_SPAN, traceparent)
+    return this.#granted(this.#held.add({ kind: 'write', space, rank: shard.rank, lease, span, expiresMs }))
   }
 
   async commitShard(leaseId: string): Promise<'committed' | 'no_parent' | 'expired'> {
     const held = this.#held.take(leaseId)
     if (held === undefined || held.kind !== 'write') return 'expired'
-    const shards = this.#parts.engine.commit(held.space, held.rank, held.lease)
+    const shards = this.#parts.engine.commit(held.space, held.rank, held.lease, held.span)
+    this.#endSpan(held, shards < 0 ? SPAN_EXPIRED : shards === 0 ? SPAN_MISS : SPAN_OK)
     if (shards < 0) this.#parts.engine.l1.fence(held.lease) // the writer has just said that it is done
     if (shards < 0) return 'expired'
     return shards === 0 ? 'no_parent' : 'committed'
@@ -312,9 +335,19 @@ export class EngineService implements EnginePort {
   /** Ends a lease. The writer of a write lease has said that it is done. */
   #end(held: Held): void {
     const { engine } = this.#parts
+    this.#endSpan(held, SPAN_CANCELLED)
     if (held.kind === 'lookup') engine.release(held.lookup)
     else if (held.kind === 'read') engine.l1.release(held.lease)
     else this.#abandonWrite(held.lease)
+  }
+
+  /** Of the copy that a lease was for; the first end counts. */
+  #endSpan(held: Held, outcome: number): void {
+    if (held.kind === 'lookup' || held.span === NO_SPAN) return
+    const { tracer, l1 } = this.#parts.engine
+    const { tenant, shardBytes } = l1.spaces.spec(held.space)
+    const done = outcome === SPAN_OK ? 1 : 0
+    tracer.end(held.span, outcome, tenant, NO_ROW, 1, done * shardBytes, done)
   }
 
   #abandonWrite(lease: LeaseId): void {

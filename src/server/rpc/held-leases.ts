@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { LeaseId, SpaceId } from '../../core/ids.ts'
 import type { Lookup } from '../../engine/lookup.ts'
+import type { Span } from '../../events/tracer.ts'
 
 /** What a client of the HTTP API holds under one opaque id. */
 export type Held =
@@ -10,6 +11,8 @@ export type Held =
       readonly space: SpaceId
       readonly rank: number
       readonly lease: LeaseId
+      /** From the slot that was given to the end of what it is for. */
+      readonly span: Span
       expiresMs: number
     }
   | {
@@ -17,6 +20,8 @@ export type Held =
       readonly space: SpaceId
       readonly rank: number
       readonly lease: LeaseId
+      /** From the slot that was given to the end of what it is for. */
+      readonly span: Span
       expiresMs: number
     }
 

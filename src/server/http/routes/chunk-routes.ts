@@ -16,6 +16,7 @@ import {
   RANKS_MAX,
   Ranks,
 } from '../schemas.ts'
+import { traceOf } from '../trace-headers.ts'
 import { checkSameLayout } from './peer-routes.ts'
 
 const BINARY = 'application/octet-stream'
@@ -91,7 +92,7 @@ function addStore(api: Api, parts: ApiParts): void {
       checkBodyLength(layout.shardBytes, body === undefined ? 0 : Number(declared), true)
     }
     const parent = query.parent === 'root' ? null : hashOf(query.parent)
-    const lease = await engine.reserveShard(shard, parent)
+    const lease = await engine.reserveShard(shard, parent, traceOf(request, parts).traceparent)
     const answer = { hash: params.hash.toLowerCase(), bytes: layout.shardBytes }
     if (lease.status === 'present') return reply.code(200).send({ ...answer, status: 'present' })
     if (lease.status !== 'granted') throw refused(lease.status)
@@ -122,7 +123,7 @@ function addRetrieve(api: Api, parts: ApiParts): void {
     const layout = await registeredLayout(parts, query)
     if (query.layout !== undefined) checkSameLayout(layout, { ...layout, layout: query.layout })
     const shard = shardOf(request.params.hash, query, layout)
-    const lease = await parts.engine.leaseShard(shard)
+    const lease = await parts.engine.leaseShard(shard, traceOf(request, parts).traceparent)
     if (lease.status === 'miss') throw miss()
     const body = new SlotReader(parts, shard, lease)
     if (query.checksum === true) reply.header(CHECKSUM_HEADER, await checksumOf(body))

@@ -19,6 +19,7 @@ import {
   TOKENS_MAX,
   Tokens,
 } from '../schemas.ts'
+import { traceOf } from '../trace-headers.ts'
 
 const BINARY = 'application/octet-stream'
 
@@ -57,7 +58,8 @@ export function lookupRoutes(api: Api, parts: ApiParts): void {
   addLeases(api, parts)
 }
 
-function addLookup(api: Api, { engine }: ApiParts): void {
+function addLookup(api: Api, parts: ApiParts): void {
+  const { engine } = parts
   const content = { 'application/json': { schema: JsonBody }, [BINARY]: { schema: {} } }
   const schema = {
     summary: 'Longest cached prefix of a prompt',
@@ -78,6 +80,7 @@ function addLookup(api: Api, { engine }: ApiParts): void {
       tokens: asked.tokens,
       requestId,
       dryRun: asked.dry_run ?? false,
+      ...traceOf(request, parts),
     })
     return answerOf(answer, asked.model, requestId)
   })
