@@ -60,6 +60,21 @@ export interface ActivityPage {
 
 export const TEXT_LENGTH_MAX = 1024
 export const METADATA_LENGTH_MAX = 16_384
+/** Milliseconds since 1970 that a record can hold, the last one included: the year 2248. */
+export const OCCURRED_MS_MAX = 2 ** 43 - 1
+
+/** The audit trail as those see it who write to it and read it. */
+export interface ActivityLog {
+  /** Writes one record. It outlives a crash of the process and of the machine once this resolves. @throws CacheError */
+  append(draft: ActivityDraft): Promise<Activity>
+  /**
+   * One page of the records that meet every condition, newest first by `occurredAt`, then by order of writing.
+   *
+   * @param page 1 upwards, of any size: a page past the end is empty.
+   * @param size records a page, 1 upwards.
+   */
+  list(filter: ActivityFilter, page: bigint, size: number): Promise<ActivityPage>
+}
 
 /** The engine acting by itself. */
 export const SYSTEM_ACTOR: Actor = { type: 'ACTOR_TYPE_SYSTEM', id: 'system', userId: 'system', display: 'kvtier' }

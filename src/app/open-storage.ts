@@ -7,6 +7,7 @@ import type { AdapterOptions } from '../l2/options.ts'
 import type { RemoteAdapter } from '../l2/remote-adapter.ts'
 import { StorageService } from '../server/rpc/storage-service.ts'
 import { AdapterFileBook } from './adapter-book.ts'
+import type { EngineActs } from './engine-acts.ts'
 import type { IoPool } from './io-pool.ts'
 
 export interface StorageParts {
@@ -17,6 +18,7 @@ export interface StorageParts {
   readonly adapters: AdapterSet
   readonly clock: Clock
   readonly logger: Logger
+  readonly acts: EngineActs
 }
 
 /** External storage of a running engine. */
@@ -33,7 +35,7 @@ export interface OpenStorage {
  * @throws CacheError L2_*, DATA_DIR_*
  */
 export async function openStorage(parts: StorageParts): Promise<OpenStorage> {
-  const { config, directory, pool, adapters, clock, logger } = parts
+  const { config, directory, pool, adapters, clock, logger, acts } = parts
   const make = (options: AdapterOptions): RemoteAdapter => {
     const adapter = pool.adapter(options.backend)
     void adapter.lost.then((error) => {
@@ -47,16 +49,21 @@ export async function openStorage(parts: StorageParts): Promise<OpenStorage> {
   const jobs = new JobTable({
     clock,
     adapters,
-    onEnd: ({ id, kind, adapter, target, state, counts, error }) =>
-      logger.info({ job: id, kind, adapter, target, state, ...counts, error }, 'job ended'),
+    onEnd: (job) => {
+      const { id, kind, adapter, target, state, counts, error } = job
+      logger.info({ job: id, kind, adapter, target, state, ...counts, error }, 'job ended')
+      acts.jobEnded(job)
+    },
   })
   const service = new StorageService({
     adapters,
     jobs,
     book,
     nowMs: () => clock.nowMs(),
-    onDrained: (adapter, { state, isDrained, left }) =>
-      logger.info({ adapter, state, isDrained, left }, isDrained ? 'drained' : 'drain ended with work left'),
+    onDrained: (adapter, { state, isDrained, left }) => {
+      logger.info({ adapter, state, isDrained, left }, isDrained ? 'drained' : 'drain ended with work left')
+      acts.drainEnded(adapter, isDrained, left)
+    },
   })
   return { service, close: () => jobs.close() }
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
+import type { ActivityDraft } from '../activities/activity.ts'
 import { CallPort, remoteOf, serveCalls } from '../core/rpc.ts'
 import { workerUrl } from '../core/worker-url.ts'
 import type { EnginePort } from '../server/http/engine-port.ts'
@@ -11,6 +12,7 @@ export class ServiceLink {
   readonly #worker: Worker
   readonly #calls: CallPort
   readonly #control: ServiceControl
+  readonly #onBug: (error: unknown) => void
   #isClosing = false
 
   /**
@@ -25,13 +27,14 @@ export class ServiceLink {
     onBug: (error: unknown) => void,
     onLost: (error: unknown) => void,
   ) {
+    this.#onBug = onBug
     const forEngine = new MessageChannel()
     const forStorage = new MessageChannel()
     const forControl = new MessageChannel()
     serveCalls(forEngine.port1, answering.engine, onBug)
     serveCalls(forStorage.port1, answering.storage, onBug)
     this.#calls = new CallPort(forControl.port1)
-    this.#control = remoteOf<ServiceControl>(this.#calls, ['listen', 'close'])
+    this.#control = remoteOf<ServiceControl>(this.#calls, ['listen', 'record', 'close'])
     const workerData: ServiceData = {
       ...data,
       engine: forEngine.port2,
@@ -55,6 +58,15 @@ export class ServiceLink {
   /** Opens the surfaces. @returns host:port of each that is on. @throws CacheError */
   listen(): Promise<{ http: string; metrics?: string }> {
     return this.#control.listen()
+  }
+
+  /**
+   * Posts an act of the engine itself to the activity log and goes on. @param draft `occurredAtMs` is now, when absent.
+   */
+  record(draft: ActivityDraft): void {
+    this.#control.record(draft).catch((error: unknown) => {
+      if (!this.#isClosing) this.#onBug(error)
+    })
   }
 
   /** Closes the surfaces in order, then ends the thread; just ends it after `deadlineMs`. */

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { type MessagePort, workerData } from 'node:worker_threads'
-import { SYSTEM_ACTOR } from '../activities/activity.ts'
-import { ActivityStore } from '../activities/activity-store.ts'
+import type { Action } from '../activities/actions.ts'
+import { type ActivityDraft, SYSTEM_ACTOR } from '../activities/activity.ts'
+import { ACTIVITY_FILE, type ActivityOptions } from '../activities/options.ts'
 import { SystemClock } from '../core/clock.ts'
 import { CallPort, serveCalls } from '../core/rpc.ts'
 import { MetricCells, type MetricHandles } from '../metrics/cells.ts'
@@ -18,6 +19,7 @@ import { engineClient } from '../server/rpc/engine-client.ts'
 import { storageClient } from '../server/rpc/storage-client.ts'
 import type { TokenizerOptions } from '../tokenizer/options.ts'
 import { TokenizerService } from '../tokenizer/tokenizer-service.ts'
+import { ActivityThreads } from './activity-threads.ts'
 import { MetricsService, type PushTarget } from './metrics-service.ts'
 import type { TakenOver } from './take-over.ts'
 
@@ -33,6 +35,7 @@ export interface ServiceData {
   readonly isRecovery: boolean
   /** Of L1, from the engine before; null = nothing. */
   readonly takenOver: TakenOver | null
+  readonly activities: ActivityOptions
   readonly http: HttpOptions
   readonly prometheus: PrometheusOptions
   readonly tokenizer: TokenizerOptions
@@ -50,6 +53,8 @@ export interface ServiceData {
 export interface ServiceControl {
   /** @returns host:port of each surface that is on. @throws CacheError PORT_TAKEN, CONFIG_INVALID, DATA_DIR_UNWRITABLE */
   listen(): Promise<{ http: string; metrics?: string }>
+  /** Writes an act of the engine itself to the activity log. Resolves when the disk has it. */
+  record(draft: ActivityDraft): Promise<void>
   /** Takes no more requests, answers those under way, records the stop. */
   close(): Promise<void>
 }
@@ -63,7 +68,8 @@ class Service implements ServiceControl {
   readonly #clock = new SystemClock()
   readonly #logger
   readonly #traceStates = new TraceStates()
-  #activities: ActivityStore | null = null
+  readonly #activities = Promise.withResolvers<ActivityThreads>()
+  #isOpen = false
   #http: HttpService | null = null
   #tokenizer: TokenizerService | null = null
 
@@ -85,8 +91,10 @@ class Service implements ServiceControl {
     const { dataDir, http: options, prometheus, version } = this.#data
     const clock = this.#clock
     const logger = this.#logger
-    const activities = new ActivityStore({ path: join(dataDir, 'activities.sqlite'), clock, newId: randomUUID })
-    this.#activities = activities
+    const path = join(dataDir, ACTIVITY_FILE)
+    const activities = await ActivityThreads.open({ path, options: this.#data.activities, clock, newId: randomUUID })
+    this.#activities.resolve(activities)
+    this.#isOpen = true
     const tokenizer = await TokenizerService.open({
       options: this.#data.tokenizer,
       clock,
@@ -118,9 +126,9 @@ class Service implements ServiceControl {
     const http = await this.#http.listen()
     const kept = metadataOf(this.#data.takenOver)
     if (this.#data.isRecovery) {
-      this.#record('ACTIVITY_ACTION_ENGINE_RECOVER', 'The last engine did not stop in order.', kept)
+      await this.#recordOwn('ACTIVITY_ACTION_ENGINE_RECOVER', 'The last engine did not stop in order.', kept)
     }
-    this.#record('ACTIVITY_ACTION_ENGINE_START', `The engine listens on ${http}.`, kept)
+    await this.#recordOwn('ACTIVITY_ACTION_ENGINE_START', `The engine listens on ${http}.`, kept)
     return metrics === undefined ? { http } : { http, metrics }
   }
 
@@ -148,20 +156,23 @@ class Service implements ServiceControl {
     )
   }
 
+  async record(draft: ActivityDraft): Promise<void> {
+    await (await this.#activities.promise).append(draft)
+  }
+
   async close(): Promise<void> {
     await this.#http?.close()
     this.#tokenizer?.close()
     await this.#metrics.close()
-    if (this.#http !== null) this.#record('ACTIVITY_ACTION_ENGINE_STOP', 'The engine stopped in order.')
-    this.#activities?.close()
+    if (!this.#isOpen) return
+    if (this.#http !== null) await this.#recordOwn('ACTIVITY_ACTION_ENGINE_STOP', 'The engine stopped in order.')
+    await (await this.#activities.promise).close()
   }
 
-  #record(
-    action: 'ACTIVITY_ACTION_ENGINE_START' | 'ACTIVITY_ACTION_ENGINE_STOP' | 'ACTIVITY_ACTION_ENGINE_RECOVER',
-    description: string,
-    metadata: Record<string, unknown> = {},
-  ): void {
-    this.#activities?.append({
+  #recordOwn(action: Action, description: string, more: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    const { version } = this.#data
+    const metadata = { version, pid: process.pid, ...more }
+    return this.record({
       actor: SYSTEM_ACTOR,
       action,
       resourceType: 'engine',

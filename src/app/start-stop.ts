@@ -16,6 +16,7 @@ import { EngineService } from '../server/rpc/engine-service.ts'
 import { checkSurfaces } from './check-surfaces.ts'
 import type { EngineRuntime } from './compose.ts'
 import { type Addresses, DataDirectory, segmentName } from './data-dir.ts'
+import { EngineActs } from './engine-acts.ts'
 import { HashThread } from './hash-thread.ts'
 import { IoPool } from './io-pool.ts'
 import { type L1Memory, type L1MemoryParts, openL1Memory } from './l1-memory.ts'
@@ -117,16 +118,27 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   const cells = MetricCells.create({ maxTenants: general.tenantsMax, busCapacityEvents: general.eventBusCapacity })
   const device = openDevice(config, segment, clock)
   const { tracer, ring } = openTracing(config.push, clock, cells)
-  const { runtime, takenOver } = await startRuntime({ config, logger, clock, cells, device, memory, pool, tracer })
+  const acts = new EngineActs(clock)
+  const { runtime, takenOver } = await startRuntime({
+    config,
+    logger,
+    clock,
+    cells,
+    device,
+    memory,
+    pool,
+    tracer,
+    acts,
+  })
   cleanup.add(() => runtime.stop())
   runtime.quotas.keepIn(new QuotaFile(dataDir.path))
   cleanup.add(() => runtime.engine.adapters.close())
   const { adapters } = runtime.engine
-  const storage = await openStorage({ config, directory: dataDir.path, pool, adapters, clock, logger })
+  const storage = await openStorage({ config, directory: dataDir.path, pool, adapters, clock, logger, acts })
   cleanup.add(() => storage.close())
   const simulated = simulatedParts(segment, config.l2.adapters)
   const facts = { version, segmentName: segment.name === '' ? null : segment.name, simulated }
-  const { service, mp } = await serversOf(parts, { runtime, hashing, clock, memory, facts })
+  const { service, mp } = await serversOf(parts, { runtime, hashing, clock, memory, facts, acts })
   const link = new ServiceLink(
     {
       arena: segment.handle,
@@ -137,6 +149,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
       version,
       isRecovery: dataDir.wasLeftOpen,
       takenOver,
+      activities: config.activities,
       http: config.http,
       prometheus: config.prometheus,
       tokenizer: config.tokenizer,
@@ -147,6 +160,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
     (error) => logger.error({ err: error }, 'a bug while answering a request'),
     onFatal,
   )
+  acts.postTo((draft) => link.record(draft))
   cleanup.add(() => runtime.engine.drain(STOP_STORES_MS))
   cleanup.add(() => link.close(STOP_HTTP_MS))
   cleanup.add(() => mp.close())
@@ -182,10 +196,11 @@ async function serversOf(
     hashing: HashThread
     clock: SystemClock
     memory: L1Memory
+    acts: EngineActs
     facts: Pick<StatusFacts, 'segmentName' | 'simulated'>
   },
 ): Promise<{ service: EngineService; mp: MpServer }> {
-  const { runtime, hashing, clock, memory, facts } = parts
+  const { runtime, hashing, clock, memory, facts, acts } = parts
   const { segment, journal, leftover } = memory
   const hasher = new PromptHasher(await ChunkHasher.create(), [hashing.lane], {
     inlineChunks: config.engine.hashInlineChunks,
@@ -196,7 +211,14 @@ async function serversOf(
   for (const model of leftover?.contents.models ?? []) models.restore(model)
   const common = { engine: runtime.engine, models, hasher, clock }
   const onError = (error: unknown) => logger.error({ err: error }, 'a bug while answering a client of the MP wire')
-  const mp = new MpServer(config.mp, { ...common, segment, log: logger, journal, onError })
+  const mp = new MpServer(config.mp, {
+    ...common,
+    segment,
+    log: logger,
+    journal,
+    onCleared: (cleared) => acts.wireCleared(cleared),
+    onError,
+  })
   mp.restore(leftover?.contents.workers ?? [])
   keepNames({ engine: runtime.engine, models, mp, journal, logger })
   const service = new EngineService({
@@ -209,6 +231,8 @@ async function serversOf(
   runtime.onSweep(() => runtime.quotas.sweep())
   runtime.onSweep(() => service.sweep())
   runtime.onSweep(() => mp.sweep())
+  acts.watch({ engine: runtime.engine, lateWorkers: () => mp.quarantine.list() })
+  runtime.onSweep(() => acts.sweep())
   return { service, mp }
 }
 

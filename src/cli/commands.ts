@@ -15,6 +15,7 @@ export const PRINT_TOPICS = [
   'errors',
   'events',
   'models',
+  'activities',
   'docs',
   'dashboard',
   'rules',
@@ -217,6 +218,32 @@ export const COMMANDS: readonly CommandSpec[] = [
       ['kvtier status --url http://127.0.0.1:8080 --json', 'For a script'],
     ],
     load: () => import('./status.ts'),
+  },
+  {
+    name: 'activities',
+    summary: 'List or follow the audit trail: who did what to which resource.',
+    description:
+      'Newest first, a page at a time. Conditions are combined; --start is included, --end is not. Times are RFC 3339 ' +
+      'with an offset, a date (UTC), or how long ago, such as 2h. kvtier print activities lists the actions.',
+    positionals: [],
+    options: [
+      { name: 'user', value: 'NAME', help: 'Acts of this user: the name of a token, or of an operator.' },
+      { name: 'action', value: 'NAME', help: 'Acts of one kind, such as cache-clear.' },
+      { name: 'type', value: 'NAME', help: 'Acts on resources of a type, such as adapter.' },
+      { name: 'resource', value: 'ID', help: 'Acts on one resource.' },
+      { name: 'start', value: 'TIME', help: 'Acts from then on.' },
+      { name: 'end', value: 'TIME', help: 'Acts before then.' },
+      { name: 'page', value: 'N', help: 'Which page.', default: '1' },
+      { name: 'size', value: 'N', help: 'Records of a page, 1 to 100.', default: '20' },
+      { name: 'follow', help: 'Show what is new, oldest first, until Ctrl-C.' },
+      ...HTTP_OPTIONS,
+    ],
+    examples: [
+      ['kvtier activities', 'The last 20 acts'],
+      ['kvtier activities --action token-create --start 30d', 'Tokens of the last month'],
+      ['kvtier activities --follow --json', 'For a collector: one JSON object a line'],
+    ],
+    load: () => import('./activities.ts'),
   },
   {
     name: 'quarantine list',

@@ -11,7 +11,7 @@ export interface PrintedList {
 }
 
 /** The lists of `kvtier print`, each read from the one table that the code itself uses. */
-export const LISTS = { metrics, options, adapters, errors, events, models } satisfies Record<
+export const LISTS = { metrics, options, adapters, errors, events, models, activities } satisfies Record<
   string,
   (tokenizerDirs: readonly string[]) => Promise<PrintedList>
 >
@@ -117,6 +117,23 @@ async function models(tokenizerDirs: readonly string[]): Promise<PrintedList> {
   return {
     columns: [{ title: 'model' }, { title: 'longest context, tokens' }, { title: 'chat template' }],
     rows: json.map((row) => [row.model, String(row.max_model_len ?? 'not told'), row.chat_template ? 'yes' : 'no']),
+    terminalColumns: [0, 1, 2],
+    json,
+  }
+}
+
+async function activities(): Promise<PrintedList> {
+  const { ACTIONS, ACTOR_TYPES, RESOURCE_TYPES } = await import('../activities/actions.ts')
+  const rowsOf = (field: string, values: Readonly<Record<string, string>>) =>
+    Object.entries(values).map(([value, help]) => ({ value, field, help }))
+  const json = [
+    ...rowsOf('action', ACTIONS),
+    ...rowsOf('actorType', ACTOR_TYPES),
+    ...rowsOf('resourceType', RESOURCE_TYPES),
+  ]
+  return {
+    columns: [{ title: 'value' }, { title: 'field' }, { title: 'meaning', wraps: true }],
+    rows: json.map(({ value, field, help }) => [value, field, help]),
     terminalColumns: [0, 1, 2],
     json,
   }

@@ -1,9 +1,13 @@
+import type { Action } from '../activities/actions.ts'
+import type { ActivityDraft } from '../activities/activity.ts'
 import { parseDurationMs } from '../config/units.ts'
 import { SystemClock } from '../core/clock.ts'
 import { CacheError } from '../core/errors.ts'
+import { makeDirectory } from '../native/make-directory.ts'
 import { createToken, listTokens, revokeToken, type Scope, type TokenRecord } from '../server/http/token-file.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { dataDirOf } from './data-dir-option.ts'
+import { recordAct } from './record-act.ts'
 import { usageError } from './report-error.ts'
 import { textTable } from './table.ts'
 
@@ -18,11 +22,23 @@ function create(call: CommandCall): ExitCode {
   const scopes = String(call.options.scope ?? '')
   if (scopes === '') throw usageError('token create needs --scope; write one of: read, inference, admin', '--scope')
   const wanted = { scopes: scopes.split(',') as Scope[], ...nameOf(call), ...ttlOf(call) }
-  const { token, record } = createToken(dataDirOf(call), wanted, new SystemClock())
+  const dataDir = dataDirOf(call)
+  makeDirectory(dataDir)
+  const { token, record } = recordAct(
+    dataDir,
+    () => createToken(dataDir, wanted, new SystemClock()),
+    (created) => actOf('ACTIVITY_ACTION_TOKEN_CREATE', 'Created', created.record),
+  )
   const json = { token, id: record.id, scopes: record.scopes, name: record.name, expires_at: record.expiresAt }
   answer(call, json, () => token)
   if (!call.isJson) call.terminal.log(`Token ${record.id}. It is shown this once; only its hash is kept.`)
   return 0
+}
+
+function actOf(action: Action, verb: string, record: TokenRecord): Omit<ActivityDraft, 'actor'> {
+  const { id, name, scopes, expiresAt } = record
+  const description = `${verb} a token of scope ${scopes.join(', ')}${name === '' ? '' : `, for ${name}`}.`
+  return { action, resourceType: 'token', resourceId: id, description, metadata: { name, scopes, expiresAt } }
 }
 
 function nameOf(call: CommandCall): { name?: string } {
@@ -80,7 +96,14 @@ function stateOf(record: TokenRecord, nowMs: number): 'valid' | 'revoked' | 'exp
 function revoke(call: CommandCall): ExitCode {
   const id = call.positionals[0]!
   const dataDir = dataDirOf(call)
-  const record = revokeToken(dataDir, id, new SystemClock())
+  const isLive = listTokens(dataDir).some((one) => one.id === id && one.revokedAt === null)
+  const record = isLive
+    ? recordAct(
+        dataDir,
+        () => revokeToken(dataDir, id, new SystemClock()),
+        (revoked) => (revoked === undefined ? null : actOf('ACTIVITY_ACTION_TOKEN_REVOKE', 'Revoked', revoked)),
+      )
+    : revokeToken(dataDir, id, new SystemClock())
   if (record === undefined) throw new CacheError('NOT_FOUND', `${dataDir} has no token ${id}; see kvtier token list`)
   answer(call, { id, revoked_at: record.revokedAt }, () => `Revoked ${id}.`)
   return 0

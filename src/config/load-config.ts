@@ -1,5 +1,6 @@
 import { CacheError } from '../core/errors.ts'
 import type { AdapterOptions } from '../l2/options.ts'
+import { activityFields } from './activity-fields.ts'
 import { adaptersField } from './adapter-fields.ts'
 import { engineFields } from './engine-fields.ts'
 import type { FieldTable } from './fields.ts'
@@ -27,6 +28,7 @@ export const serveTables = {
   l2: { adapters: adaptersField } satisfies FieldTable<{ readonly adapters: readonly AdapterOptions[] }>,
   transfer: transferFields,
   quota: quotaFields,
+  activities: activityFields,
   push: pushFields,
 } as const
 

@@ -8,6 +8,7 @@ export const SECTIONS: readonly string[] = [
   'l1',
   'transfer',
   'tokenizer',
+  'activities',
 ]
 
 /** Key of an option in the config file, with a dot between section and key. */

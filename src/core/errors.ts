@@ -6,6 +6,7 @@ export type ErrorKind =
   | 'too_large'
   | 'unauthenticated'
   | 'forbidden'
+  | 'too_many' // more requests than this caller may send
   | 'unavailable' // a backend or a tier cannot serve now
   | 'internal'
 
@@ -77,6 +78,11 @@ export const ERRORS = {
     retryable: false,
     help: 'The model has no chat template, or it refuses the messages, or it passes its bounds.',
   },
+  RATE_LIMITED: {
+    kind: 'too_many',
+    retryable: true,
+    help: 'This token, or this address, sends more requests than --http-rate-limit allows.',
+  },
   NO_ROOM: { kind: 'unavailable', retryable: true, help: 'L1 has no room even after demand eviction.' },
   TOO_MANY_PROMPTS: { kind: 'unavailable', retryable: true, help: 'Too many prompts of one client wait to be hashed.' },
   LEASE_EXPIRED: { kind: 'conflict', retryable: true, help: 'The lease expired or was released before the operation.' },
@@ -111,6 +117,11 @@ export const ERRORS = {
     kind: 'usage',
     retryable: false,
     help: 'Adapters of this type cannot do that: what they hold cannot be enumerated.',
+  },
+  ACTIVITY_LOG_FAILED: {
+    kind: 'unavailable',
+    retryable: false,
+    help: 'The activity log cannot be written or read. An act that is answered so was done; the log of the engine has it.',
   },
   DEVICE_FAULT: { kind: 'unavailable', retryable: false, help: 'A device transfer failed.' },
   DEVICE_OUT_OF_MEMORY: { kind: 'unavailable', retryable: false, help: 'The device cannot back the L0 pool.' },

@@ -8,7 +8,7 @@ const readme = readFileSync(join(REPOSITORY, 'README.md'), 'utf8')
 
 it('the tables of the README are those of the catalogues (npm run docs writes them)', async () => {
   const { text, tables } = await updatedDocs(readme, 'README.md')
-  expect(tables).toEqual(['commands', 'options', 'adapters', 'metrics', 'errors'])
+  expect(tables).toEqual(['commands', 'options', 'adapters', 'metrics', 'errors', 'activities'])
   expect(text).toBe(readme)
 })
 

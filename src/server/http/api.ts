@@ -7,8 +7,7 @@ import type {
   RawRequestDefaultExpression,
   RawServerDefault,
 } from 'fastify'
-import type { ActivityDraft } from '../../activities/activity.ts'
-import type { ActivityStore } from '../../activities/activity-store.ts'
+import type { ActivityDraft, ActivityLog } from '../../activities/activity.ts'
 import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
 import type { TokenizerPort } from '../../tokenizer/tokenizer-port.ts'
@@ -34,7 +33,7 @@ export interface ApiParts {
   readonly storage: StoragePort
   /** The whole arena, shared with the data thread. */
   readonly arena: Uint8Array
-  readonly activities: ActivityStore
+  readonly activities: ActivityLog
   readonly overview: OverviewSource
   readonly tokenizer: TokenizerPort
   readonly textOptions: TextOptions
@@ -43,10 +42,24 @@ export interface ApiParts {
   readonly traceStates?: { note(traceparent: string, state: string): void }
 }
 
-/** Writes an administrative act to the audit trail, in the name of the request's caller. */
-export function recordAct(parts: ApiParts, request: FastifyRequest, act: Omit<ActivityDraft, 'actor'>): void {
-  const metadata = { ...act.metadata, requestId: request.id }
-  parts.activities.append({ ...act, actor: actorOf(request), metadata })
+/**
+ * Writes an administrative act to the audit trail, in the name of the request's caller. Await it before the answer:
+ * an act that is answered as done is in the trail.
+ *
+ * @throws CacheError ACTIVITY_LOG_FAILED; what was done is then in the log of the process.
+ */
+export async function recordAct(
+  { activities }: Pick<ApiParts, 'activities'>,
+  request: FastifyRequest,
+  act: Omit<ActivityDraft, 'actor'>,
+): Promise<void> {
+  const draft = { ...act, actor: actorOf(request), metadata: { ...act.metadata, requestId: request.id } }
+  try {
+    await activities.append(draft)
+  } catch (error) {
+    request.log.error({ err: error, act: draft }, 'an act was done, and could not be written to the activity log')
+    throw error
+  }
 }
 
 /**

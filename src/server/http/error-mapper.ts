@@ -8,6 +8,7 @@ export const STATUS_OF_KIND: Readonly<Record<ErrorKind, number>> = {
   not_found: 404,
   conflict: 409,
   too_large: 413,
+  too_many: 429,
   internal: 500,
   unavailable: 503,
 }

@@ -289,9 +289,11 @@ export class Dispatcher {
   }
 
   async #clear(): Promise<Reply> {
-    const { engine, counts, log } = this.#parts
-    if (this.#options.allowsClear) await engine.clear({}, { l0: true, l1: true, l2: true })
-    else {
+    const { engine, counts, log, onCleared } = this.#parts
+    if (this.#options.allowsClear) {
+      const cleared = await engine.clear({}, { l0: true, l1: true, l2: true })
+      onCleared?.(cleared)
+    } else {
       counts.refused += 1
       log.warn({}, 'a client asked to clear everything: refused without --mp-allow-clear')
     }

@@ -21,6 +21,7 @@ export interface MpServerParts {
   readonly log: MpLog
   /** Absent = the next engine knows no worker of this one. */
   readonly journal?: WorkerJournal | null
+  readonly onCleared?: MpParts['onCleared']
   readonly onError: (error: unknown) => void
 }
 
@@ -68,6 +69,7 @@ export class MpServer {
       segment,
       log,
       journal,
+      onCleared: parts.onCleared,
     }
     this.quarantine = new Quarantine(handled)
     this.#dispatcher = new Dispatcher(

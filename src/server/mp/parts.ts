@@ -29,6 +29,8 @@ export interface MpParts {
   readonly segment: { readonly name: string; readonly bytes: number; restoreName(): void }
   readonly log: MpLog
   readonly journal: WorkerJournal | null
+  /** Told when a client had everything cleared, with what was removed. */
+  readonly onCleared?: ((cleared: object) => void) | undefined
 }
 
 /** Where it is written down who is registered, for the next engine. */

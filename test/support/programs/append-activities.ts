@@ -6,7 +6,7 @@ import { SystemClock } from '../../../src/core/clock.ts'
 
 const store = new ActivityStore({ path: process.argv[2]!, clock: new SystemClock(), newId: () => crypto.randomUUID() })
 for (;;) {
-  const { activityId } = store.append({
+  const { activityId } = store.write({
     actor: SYSTEM_ACTOR,
     action: 'ACTIVITY_ACTION_CACHE_CLEAR',
     resourceType: 'cache',

@@ -48,7 +48,7 @@ describe('one record', () => {
     const actor = { type: 'ACTOR_TYPE_TOKEN', id: 'tok_1', userId: 'ops', display: 'ops token' } as const
     const metadata = { tiers: ['l1'], nested: { n: 1.5, yes: true, none: null } }
     const occurredAtMs = clock.wallMs() - 5000
-    const written = store.append(draft({ actor, resourceId: 'm', metadata, occurredAtMs }))
+    const written = store.write(draft({ actor, resourceId: 'm', metadata, occurredAtMs }))
     expect(written).toEqual({
       activityId: written.activityId,
       actorType: 'ACTOR_TYPE_TOKEN',
@@ -63,7 +63,7 @@ describe('one record', () => {
       actorId: 'tok_1',
       actorDisplay: 'ops token',
     })
-    expect(store.list({}, 1n, 20)).toEqual({ activities: [written], total: 1 })
+    expect(store.read({}, 1n, 20)).toEqual({ activities: [written], total: 1 })
   })
 
   it.each([
@@ -76,33 +76,33 @@ describe('one record', () => {
     'x'.repeat(100_000),
     '',
   ])('survives hostile text %#', (text) => {
-    const written = store.append(draft({ resourceId: text, description: text, metadata: { [text]: text } }))
-    const page = store.list({ resourceId: written.resourceId }, 1n, 20)
+    const written = store.write(draft({ resourceId: text, description: text, metadata: { [text]: text } }))
+    const page = store.read({ resourceId: written.resourceId }, 1n, 20)
     expect(page).toEqual({ activities: [written], total: 1 })
-    expect(store.list({ resourceId: 'other' }, 1n, 20).total).toBe(0)
+    expect(store.read({ resourceId: 'other' }, 1n, 20).total).toBe(0)
   })
 
   it('is never changed', async () => {
-    store.append(draft())
+    store.write(draft())
     const { DatabaseSync } = await import('node:sqlite')
     const other = new DatabaseSync(join(directory, 'activities.db'))
-    expect(() => other.exec("UPDATE activities SET user_id = 'me'")).toThrow('append-only')
+    expect(() => other.exec("UPDATE activities SET actor_id = 'me'")).toThrow('append-only')
     other.close()
   })
 })
 
 describe('pages', () => {
   it('order equal times by writing, newest first, and do not overlap', () => {
-    const ids = Array.from({ length: 25 }, () => store.append(draft()).activityId)
-    const pages = [1n, 2n, 3n, 4n].map((page) => store.list({}, page, 10))
+    const ids = Array.from({ length: 25 }, () => store.write(draft()).activityId)
+    const pages = [1n, 2n, 3n, 4n].map((page) => store.read({}, page, 10))
     expect(pages.flatMap((page) => page.activities.map((activity) => activity.activityId))).toEqual(ids.toReversed())
     expect(pages.map((page) => page.total)).toEqual([25, 25, 25, 25])
   })
 
   it('past the end, however far, are empty with the true total', () => {
-    store.append(draft())
+    store.write(draft())
     for (const page of [2n, 2n ** 53n, 2n ** 63n - 1n]) {
-      expect(store.list({}, page, 100)).toEqual({ activities: [], total: 1 })
+      expect(store.read({}, page, 100)).toEqual({ activities: [], total: 1 })
     }
   })
 
@@ -116,7 +116,7 @@ describe('pages', () => {
       const actor = { ...SYSTEM_ACTOR, userId: `user${next(3)}` }
       const occurredAtMs = clock.wallMs() + next(10)
       const act = { actor, action: actions[next(2)]!, resourceId: `r${next(3)}`, occurredAtMs }
-      written.push(store.append(draft(act)))
+      written.push(store.write(draft(act)))
       const filter: ActivityFilter = Object.fromEntries(
         Object.entries({
           userId: pick(() => `user${next(3)}`),
@@ -133,7 +133,7 @@ describe('pages', () => {
         .map(({ activity }) => activity)
       const page = next(4) + 1
       const size = next(7) + 1
-      expect(store.list(filter, BigInt(page), size)).toEqual({
+      expect(store.read(filter, BigInt(page), size)).toEqual({
         activities: matching.slice((page - 1) * size, page * size),
         total: matching.length,
       })
@@ -154,22 +154,22 @@ function meets(activity: Activity, filter: ActivityFilter): boolean {
 
 describe('the file', () => {
   it('shows what another process wrote at once', () => {
-    expect(store.list({}, 1n, 20).total).toBe(0)
+    expect(store.read({}, 1n, 20).total).toBe(0)
     clock.advance(1)
     const other = open()
-    const written = other.append(draft())
+    const written = other.write(draft())
     other.close()
-    expect(store.list({}, 1n, 20)).toEqual({ activities: [written], total: 1 })
+    expect(store.read({}, 1n, 20)).toEqual({ activities: [written], total: 1 })
   })
 
   it('keeps its records over a close and open', () => {
-    const written = store.append(draft())
+    const written = store.write(draft())
     store.close()
     clock.advance(1)
     store = open()
-    expect(store.list({}, 1n, 20).activities).toEqual([written])
-    store.append(draft())
-    expect(store.list({}, 1n, 20).total).toBe(2)
+    expect(store.read({}, 1n, 20).activities).toEqual([written])
+    store.write(draft())
+    expect(store.read({}, 1n, 20).total).toBe(2)
   })
 
   it('that is no database is refused in one line', () => {
@@ -202,9 +202,105 @@ describe('the file', () => {
     expect(child.signalCode).toBe('SIGKILL')
     const ids = acknowledged.slice(0, acknowledged.lastIndexOf('\n')).split('\n')
     store = open()
-    const { total } = store.list({}, 1n, 1)
-    const found = new Set(store.list({}, 1n, total).activities.map((activity) => activity.activityId))
+    const { total } = store.read({}, 1n, 1)
+    const found = new Set(store.read({}, 1n, total).activities.map((activity) => activity.activityId))
     expect(ids.length).toBeGreaterThanOrEqual(50)
     expect(ids.filter((id) => !found.has(id))).toEqual([])
   })
+})
+
+describe('retention', () => {
+  const seconds = (total: number) => {
+    for (let second = 0; second < total; second += 1) {
+      store.write(draft())
+      clock.advance(1000)
+    }
+  }
+
+  it('removes what is older than its age, and no more', () => {
+    seconds(10)
+    expect(store.trim({ retentionMs: 4000, sizeMaxBytes: 0 })).toBe(6)
+    expect(store.read({}, 1n, 20).total).toBe(4)
+    expect(store.trim({ retentionMs: 4000, sizeMaxBytes: 0 })).toBe(0)
+  })
+
+  it('keeps everything without limits', () => {
+    seconds(3)
+    clock.advance(10 ** 12)
+    expect(store.trim({ retentionMs: 0, sizeMaxBytes: 0 })).toBe(0)
+    expect(store.read({}, 1n, 20).total).toBe(3)
+  })
+
+  it('removes the oldest until the log fits, and totals follow', () => {
+    const text = 'x'.repeat(1000)
+    for (let step = 0; step < 3000; step += 1) {
+      store.write(draft({ resourceId: `r${step}`, description: text }))
+      clock.advance(1)
+    }
+    expect(store.read({}, 1n, 1).total).toBe(3000)
+    const removed = store.trim({ retentionMs: 0, sizeMaxBytes: 2 ** 21 })
+    expect(removed).toBeGreaterThan(1000)
+    const { total, activities } = store.read({}, 1n, 1)
+    expect([total, activities[0]!.resourceId]).toEqual([3000 - removed, 'r2999'])
+    expect(store.read({ resourceId: 'r0' }, 1n, 1).total).toBe(0)
+    expect(store.read({ resourceId: 'r2999' }, 1n, 1).total).toBe(1)
+  })
+
+  it('is the only way out of the log', async () => {
+    store.write(draft())
+    const { DatabaseSync } = await import('node:sqlite')
+    const other = new DatabaseSync(join(directory, 'activities.db'))
+    expect(() => other.exec('DELETE FROM activities')).toThrow('append-only')
+    other.close()
+  })
+})
+
+describe('a page', () => {
+  it('counts what is written late, below what was counted before', () => {
+    store.write(draft())
+    expect(store.read({}, 1n, 20).total).toBe(1)
+    store.write(draft({ occurredAtMs: clock.wallMs() - 10_000 }))
+    expect(store.read({}, 1n, 20).total).toBe(2)
+  })
+
+  it('by a type or an action takes every pair of the two', () => {
+    store.write(draft({ resourceType: 'cache' }))
+    store.write(draft({ resourceType: 'adapter' }))
+    clock.advance(1)
+    store.write(draft({ action: 'ACTIVITY_ACTION_PIN_CREATE', resourceType: 'cache' }))
+    expect(store.read({ resourceType: 'cache' }, 1n, 20).total).toBe(2)
+    expect(store.read({ action: 'ACTIVITY_ACTION_CACHE_CLEAR' }, 1n, 20).total).toBe(2)
+    expect(store.read({ action: 'ACTIVITY_ACTION_PIN_CREATE', resourceType: 'adapter' }, 1n, 20).total).toBe(0)
+    const [newest] = store.read({ resourceType: 'cache' }, 1n, 1).activities
+    expect(newest!.action).toBe('ACTIVITY_ACTION_PIN_CREATE')
+  })
+
+  it('of times that no record can have is empty or whole', () => {
+    store.write(draft())
+    expect(store.read({ startMs: 8.64e15 }, 1n, 20).total).toBe(0)
+    expect(store.read({ startMs: -8.64e15, endMs: 8.64e15 }, 1n, 20).total).toBe(1)
+  })
+})
+
+it('reads on what version 1 wrote', async () => {
+  store.close()
+  rmSync(directory, { recursive: true })
+  directory = mkdtempSync(join(tmpdir(), 'kvtier-activities-'))
+  const { DatabaseSync } = await import('node:sqlite')
+  const old = new DatabaseSync(join(directory, 'activities.db'))
+  old.exec(`CREATE TABLE activities (sequence INTEGER PRIMARY KEY AUTOINCREMENT, activity_id TEXT NOT NULL UNIQUE,
+    actor_type TEXT, user_id TEXT, action TEXT, resource_type TEXT, resource_id TEXT, description TEXT, metadata TEXT,
+    occurred_ms INTEGER, recorded_ms INTEGER, actor_id TEXT, actor_display TEXT) STRICT;
+    CREATE INDEX by_user ON activities (user_id, occurred_ms, sequence);
+    CREATE TRIGGER no_update BEFORE UPDATE ON activities BEGIN SELECT RAISE(ABORT, 'activities are append-only'); END;
+    INSERT INTO activities VALUES (1, 'a', 't', 'u', 'A', 'R', 'r', 'd', '{"n":1}', 1700000000000, 1700000000001, 'i', 'p');
+    INSERT INTO activities VALUES (2, 'b', 't', 'u', 'A', 'R', '', 'd', '{}', 1700000000000, 1700000000001, 'i', 'p');
+    PRAGMA user_version = 1`)
+  old.close()
+  store = open()
+  const { activities, total } = store.read({ userId: 'u' }, 1n, 20)
+  expect([total, activities.map(({ activityId }) => activityId)]).toEqual([2, ['b', 'a']])
+  expect(activities[1]).toMatchObject({ resourceId: 'r', metadata: { n: 1 }, occurredAt: '2023-11-14T22:13:20.000Z' })
+  store.write(draft())
+  expect(store.read({}, 1n, 20).total).toBe(3)
 })

@@ -53,7 +53,7 @@ export function activityRoutes(api: Api, { activities }: ApiParts): void {
   api.get('/v1/activities', { schema, config: { scope: 'read' } }, async (request) => {
     const page = request.int64s.page ?? 1n
     const size = request.query.size ?? SIZE_DEFAULT
-    const listed = activities.list(filterOf(request.query), page, size)
+    const listed = await activities.list(filterOf(request.query), page, size)
     return { activities: listed.activities.map((activity) => ({ ...activity })), total: listed.total, page, size }
   })
 }

@@ -66,7 +66,7 @@ function addClear(api: Api, parts: ApiParts): void {
     }
     const filter = { ...(model === undefined ? {} : { model }), ...(salt === undefined ? {} : { salt }), tiers }
     const cleared = await parts.engine.clear(filter)
-    recordAct(parts, request, {
+    await recordAct(parts, request, {
       action: 'ACTIVITY_ACTION_CACHE_CLEAR',
       resourceType: 'cache',
       resourceId: model ?? '',
@@ -98,7 +98,7 @@ function addPins(api: Api, parts: ApiParts): void {
       throw new CacheError('PIN_LIMIT', 'the pin would pass --l1-pin-ratio; remove others first', { field: 'tokens' })
     }
     const { pin } = answer
-    recordAct(parts, request, {
+    await recordAct(parts, request, {
       action: 'ACTIVITY_ACTION_PIN_CREATE',
       resourceType: 'pin',
       resourceId: pin.pinId,
@@ -126,7 +126,7 @@ function addPins(api: Api, parts: ApiParts): void {
   api.delete('/v1/pins/:id', { schema: remove, config: { scope: 'admin' } }, async (request, reply) => {
     const { id } = request.params
     if (!(await engine.unpin(id))) throw new CacheError('NOT_FOUND', 'there is no such pin', { field: 'id' })
-    recordAct(parts, request, {
+    await recordAct(parts, request, {
       action: 'ACTIVITY_ACTION_PIN_DELETE',
       resourceType: 'pin',
       resourceId: id,

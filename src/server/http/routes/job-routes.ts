@@ -104,7 +104,7 @@ function addStart(api: Api, parts: ApiParts): void {
       ...(rateBytes === undefined ? {} : { rateBytes }),
     }
     const job = await parts.storage.startJob(order)
-    recordAct(parts, request, {
+    await recordAct(parts, request, {
       action: 'ACTIVITY_ACTION_ADAPTER_JOB_START',
       resourceType: 'adapter',
       resourceId: adapter,
@@ -125,7 +125,7 @@ function addCancel(api: Api, parts: ApiParts): void {
   }
   api.delete('/v1/l2/jobs/:id', { schema, config: { scope: 'admin' } }, async (request, reply) => {
     const job = await parts.storage.cancelJob(request.params.id)
-    recordAct(parts, request, {
+    await recordAct(parts, request, {
       action: 'ACTIVITY_ACTION_ADAPTER_JOB_CANCEL',
       resourceType: 'adapter',
       resourceId: job.adapter,

@@ -47,7 +47,7 @@ export function modelRoutes(api: Api, parts: ApiParts): void {
     const isNew = (await engine.findModel(model, ranks)).status === 'unknown'
     await engine.registerModel({ model, shardBytes, ranks, layout })
     if (isNew) {
-      recordAct(parts, request, {
+      await recordAct(parts, request, {
         action: 'ACTIVITY_ACTION_MODEL_REGISTER',
         resourceType: 'model',
         resourceId: model,

@@ -46,7 +46,7 @@ export function quarantineRoutes(api: Api, parts: ApiParts): void {
       throw new CacheError('NOT_FOUND', 'nothing is quarantined for this worker', { field: 'worker' })
     }
     for (const { worker: id, model, writeBytes, readBytes } of freed) {
-      recordAct(parts, request, {
+      await recordAct(parts, request, {
         action: 'ACTIVITY_ACTION_QUARANTINE_RELEASE',
         resourceType: 'worker',
         resourceId: id,

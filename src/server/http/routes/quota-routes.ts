@@ -84,7 +84,7 @@ function addPut(api: Api, parts: ApiParts): void {
     checkNames(request.params)
     const limits = limitsOf(request.body)
     await parts.engine.setQuota(salt, limits)
-    recordAct(parts, request, {
+    await recordAct(parts, request, {
       action: 'ACTIVITY_ACTION_QUOTA_SET',
       resourceType: 'tenant',
       resourceId: salt,
@@ -109,7 +109,7 @@ function addDelete(api: Api, parts: ApiParts): void {
     if (!(await parts.engine.setQuota(salt))) {
       throw new CacheError('NOT_FOUND', 'this cache salt has no quota of its own', { field: 'cache_salt' })
     }
-    recordAct(parts, request, {
+    await recordAct(parts, request, {
       action: 'ACTIVITY_ACTION_QUOTA_DELETE',
       resourceType: 'tenant',
       resourceId: salt,

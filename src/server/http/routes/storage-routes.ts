@@ -173,7 +173,7 @@ function addAdd(api: Api, parts: ApiParts): void {
       throw badRequest('name', 'an adapter name has 1 to 64 letters, digits, ".", "_" or "-"')
     }
     const info = await parts.storage.addAdapter(request.body)
-    recordAct(parts, request, {
+    await recordAct(parts, request, {
       action: 'ACTIVITY_ACTION_ADAPTER_ADD',
       resourceType: 'adapter',
       resourceId: info.name,
@@ -205,7 +205,7 @@ function addDrain(api: Api, parts: ApiParts): void {
       ...(rate === undefined ? {} : { rateBytes: rate }),
     }
     const info = await parts.storage.drainAdapter(request.params.name, how)
-    recordAct(parts, request, {
+    await recordAct(parts, request, {
       action: 'ACTIVITY_ACTION_ADAPTER_DRAIN',
       resourceType: 'adapter',
       resourceId: info.name,
@@ -224,7 +224,7 @@ function addDrain(api: Api, parts: ApiParts): void {
   }
   api.post('/v1/l2/adapters/:name/undrain', { schema: undrain, config: { scope: 'admin' } }, async (request) => {
     const info = await parts.storage.undrainAdapter(request.params.name)
-    recordAct(parts, request, {
+    await recordAct(parts, request, {
       action: 'ACTIVITY_ACTION_ADAPTER_UNDRAIN',
       resourceType: 'adapter',
       resourceId: info.name,
@@ -248,7 +248,7 @@ function addRemove(api: Api, parts: ApiParts): void {
     const { name } = request.params
     const isForced = request.query.force === true
     const { left, isClosed, error, returnsAtStart } = await parts.storage.removeAdapter(name, isForced)
-    recordAct(parts, request, {
+    await recordAct(parts, request, {
       action: isForced ? 'ACTIVITY_ACTION_ADAPTER_FORCE' : 'ACTIVITY_ACTION_ADAPTER_REMOVE',
       resourceType: 'adapter',
       resourceId: name,

@@ -99,7 +99,7 @@ describe('a bad token', () => {
     await ask('admin', harness.bearer('read'))
     await ask('admin', { authorization: 'Bearer kvt_unknown' })
     expect(harness.engine.changes).toBe(0)
-    expect(harness.activities.list({}, 1n, 1).total).toBe(0)
+    expect(harness.activities.read({}, 1n, 1).total).toBe(0)
   })
 
   it('that was revoked is refused within a second', async () => {

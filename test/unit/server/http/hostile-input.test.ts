@@ -21,7 +21,7 @@ const REQUEST_ERRORS = [400, 404, 405, 409, 413, 415]
 
 /** The answer is an error in the one shape, caused by the request, and the engine is as it was. */
 async function expectRefused(ask: () => PromiseLike<Answer>): Promise<void> {
-  const before = [harness.engine.changes, harness.activities.list({}, 1n, 1).total]
+  const before = [harness.engine.changes, harness.activities.read({}, 1n, 1).total]
   const answer = await ask()
   expect(REQUEST_ERRORS).toContain(answer.statusCode)
   const body = answer.json()
@@ -31,7 +31,7 @@ async function expectRefused(ask: () => PromiseLike<Answer>): Promise<void> {
   expect(rest).toEqual({})
   expect(requestId).toBe(answer.headers['x-request-id'])
   expect(message).not.toContain('\n')
-  expect([harness.engine.changes, harness.activities.list({}, 1n, 1).total]).toEqual(before)
+  expect([harness.engine.changes, harness.activities.read({}, 1n, 1).total]).toEqual(before)
 }
 
 const rubbish = fc.oneof(

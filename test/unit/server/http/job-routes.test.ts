@@ -21,7 +21,7 @@ async function ask(method: 'GET' | 'POST' | 'DELETE', url: string, payload?: obj
 }
 
 function acts(): { action: string; resourceId: string; metadata: Record<string, unknown> }[] {
-  return harness.activities.list({}, 1n, 100).activities.map(({ action, resourceId, metadata }) => {
+  return harness.activities.read({}, 1n, 100).activities.map(({ action, resourceId, metadata }) => {
     return { action: action.replace('ACTIVITY_ACTION_ADAPTER_', ''), resourceId, metadata: { ...metadata } }
   })
 }

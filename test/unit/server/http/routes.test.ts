@@ -36,7 +36,7 @@ describe('models', () => {
     await register()
     const listed = await get('/v1/models')
     expect(listed.json()).toEqual({ models: [{ ...MODEL, chunk_tokens: 4 }] })
-    expect(harness.activities.list({}, 1n, 10).total).toBe(1)
+    expect(harness.activities.read({}, 1n, 10).total).toBe(1)
   })
 
   it('are refused with another layout', async () => {
@@ -258,7 +258,7 @@ describe('administration', () => {
     const admin = harness.bearer('admin')
     const answer = await post('/v1/clear', { model: 'm', tiers: ['l1'] }, admin)
     expect(answer.json()).toEqual({ l0_blocks: 0, l1_chunks: 0, l2_objects: 0 })
-    const { activities } = harness.activities.list({}, 1n, 10)
+    const { activities } = harness.activities.read({}, 1n, 10)
     expect(activities).toMatchObject([
       {
         action: 'ACTIVITY_ACTION_CACHE_CLEAR',
@@ -305,7 +305,7 @@ describe('administration', () => {
     expect((await release({ worker: listed[0].worker })).json()).toEqual({ workers: [listed[0]] })
     expect((await release({})).json().workers).toHaveLength(2)
     expect((await release({})).json()).toEqual({ workers: [] })
-    const acts = harness.activities.list({ resourceType: 'worker' }, 1n, 10).activities
+    const acts = harness.activities.read({ resourceType: 'worker' }, 1n, 10).activities
     expect(acts.map(({ action, resourceId }) => [action, resourceId])).toEqual([
       ['ACTIVITY_ACTION_QUARANTINE_RELEASE', '6'],
       ['ACTIVITY_ACTION_QUARANTINE_RELEASE', '5'],
@@ -323,7 +323,7 @@ describe('administration', () => {
     const remove = () => harness.service.api.inject({ method: 'DELETE', url, headers: admin })
     expect((await remove()).statusCode).toBe(204)
     expect((await remove()).statusCode).toBe(404)
-    const actions = harness.activities.list({ resourceType: 'pin' }, 1n, 10).activities.map((one) => one.action)
+    const actions = harness.activities.read({ resourceType: 'pin' }, 1n, 10).activities.map((one) => one.action)
     expect(actions).toEqual(['ACTIVITY_ACTION_PIN_DELETE', 'ACTIVITY_ACTION_PIN_CREATE'])
   })
 

@@ -33,7 +33,7 @@ async function ask(method: Method, url: string, payload?: object, headers: Recor
 const MEMORY = { name: 'fast', type: 'memory', capacity: '1MiB' }
 
 function acts(): { action: string; resourceId: string; metadata: Record<string, unknown> }[] {
-  return harness.activities.list({}, 1n, 100).activities.map(({ action, resourceId, metadata }) => {
+  return harness.activities.read({}, 1n, 100).activities.map(({ action, resourceId, metadata }) => {
     return { action: action.replace('ACTIVITY_ACTION_ADAPTER_', ''), resourceId, metadata: { ...metadata } }
   })
 }
@@ -50,7 +50,7 @@ describe('adding an adapter', () => {
     expect(keptFile().adapters).toEqual([MEMORY])
     expect(statSync(join(harness.dataDir, 'l2-adapters.json')).mode & 0o777).toBe(0o600)
     expect(acts()).toMatchObject([{ action: 'ADD', resourceId: 'fast', metadata: { type: 'memory' } }])
-    const [record] = harness.activities.list({}, 1n, 1).activities
+    const [record] = harness.activities.read({}, 1n, 1).activities
     expect([record!.occurredAt, record!.recordedAt].every((time) => !Number.isNaN(Date.parse(time)))).toBe(true)
   })
 

@@ -1,0 +1,66 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { afterAll, expect, it } from 'vitest'
+import type { Activity } from '../../src/activities/activity.ts'
+import { EngineHome } from '../support/engine-process.ts'
+import { HttpClient } from '../support/http-client.ts'
+import { REPOSITORY } from '../support/source-tree.ts'
+
+const home = new EngineHome()
+afterAll(() => home.remove())
+
+async function listed(client: HttpClient): Promise<Activity[]> {
+  return (await client.must('GET', '/v1/activities?size=100')).activities
+}
+
+const actionsOf = (activities: readonly Activity[]) =>
+  activities.map(({ action }) => action.replace('ACTIVITY_ACTION_', '')).toReversed()
+
+it('an engine records its life and what is done to it, also over a kill', async () => {
+  const first = await home.start()
+  const admin = new HttpClient(first, await home.token('admin'))
+  await admin.must('PUT', '/v1/quotas/team', { l1_bytes: 1_000_000 })
+  await admin.must('POST', '/v1/clear', {})
+  await first.stop('SIGKILL')
+
+  const second = await home.start()
+  const before = await listed(new HttpClient(second))
+  expect(actionsOf(before)).toEqual([
+    'ENGINE_START',
+    'TOKEN_CREATE',
+    'QUOTA_SET',
+    'CACHE_CLEAR',
+    'ENGINE_RECOVER',
+    'ENGINE_START',
+  ])
+  const clear = before.find(({ action }) => action === 'ACTIVITY_ACTION_CACHE_CLEAR')!
+  expect(clear).toMatchObject({ actorType: 'ACTOR_TYPE_TOKEN', resourceType: 'cache', resourceId: '' })
+  expect(clear.actorId).toMatch(/^tok_/)
+  expect(clear.metadata).toHaveProperty('requestId')
+  await second.stop()
+
+  const third = await home.start()
+  expect(actionsOf(await listed(new HttpClient(third))).slice(-2)).toEqual(['ENGINE_STOP', 'ENGINE_START'])
+  await third.stop()
+})
+
+it('kvtier activities --follow prints what happens, once', async () => {
+  const engine = await home.start()
+  const client = new HttpClient(engine, await home.token('admin'))
+  const argv = ['src/cli/main.ts', 'activities', '--follow', '--json', '--url', engine.httpUrl]
+  const child = spawn(process.execPath, [...argv, '--action', 'cache-clear', '--size', '1'], { cwd: REPOSITORY })
+  let printed = ''
+  const lines = () => printed.split('\n').filter((line) => line !== '')
+  const enough = new Promise<void>((resolve) => {
+    child.stdout.setEncoding('utf8').on('data', (piece: string) => {
+      printed += piece
+      if (lines().length === 1) void client.must('POST', '/v1/clear', { model: 'new' })
+      if (lines().length >= 2) resolve()
+    })
+  })
+  await enough
+  child.kill('SIGINT')
+  expect((await once(child, 'close'))[0]).toBe(0)
+  const activities = lines().map((line) => JSON.parse(line) as Activity)
+  expect(activities.map(({ resourceId }) => resourceId)).toEqual(['', 'new'])
+})
