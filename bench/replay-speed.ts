@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LRUCache } from 'lru-cache'
@@ -11,6 +11,7 @@ import { readMooncakeTrace } from '../src/replay/mooncake-trace.ts'
 import { ReplayCounts } from '../src/replay/replay-counts.ts'
 import { VirtualPace } from '../src/replay/replay-pace.ts'
 import { VirtualServer } from '../src/replay/virtual-server.ts'
+import { writeConversations } from './support/conversations.ts'
 import { median } from './support/pairs.ts'
 
 /**
@@ -30,24 +31,6 @@ interface Round {
   readonly hitRatio: number
   readonly wallMs: number
   readonly cpuMs: number
-}
-
-/** 12,000 prompts of 1,500 conversations in turn; each turn's prompt is the one before and some more. */
-function writeTrace(path: string): void {
-  const lines: string[] = []
-  let nextId = 0
-  for (let group = 0; group < 10; group += 1) {
-    const prompts = Array.from({ length: 150 }, () => Array.from({ length: 4 }, () => nextId++))
-    for (let turn = 0; turn < 8; turn += 1) {
-      for (const [at, prompt] of prompts.entries()) {
-        for (let more = 0; more < 5; more += 1) prompt.push(nextId++)
-        const timestamp = (group * 8 + turn) * 10_000 + at * 30
-        const input = prompt.length * 512
-        lines.push(JSON.stringify({ timestamp, input_length: input, output_length: 100, hash_ids: prompt }))
-      }
-    }
-  }
-  writeFileSync(path, lines.join('\n'))
 }
 
 async function runRound(settings: ReplaySettings): Promise<Round> {
@@ -117,7 +100,7 @@ async function main(argv: readonly string[]): Promise<void> {
   const chunks = argv.includes('--chunks') ? Number(argv[argv.indexOf('--chunks') + 1]) : CHUNKS_DEFAULT
   const directory = mkdtempSync(join(tmpdir(), 'kvtier-bench-'))
   const file = given ?? join(directory, 'trace.jsonl')
-  if (given === undefined) writeTrace(file)
+  if (given === undefined) writeConversations(file)
   const options = {
     'metadata-only': true as const,
     'flat-out': true as const,
