@@ -1,8 +1,19 @@
 import { assert } from '../core/assert.ts'
 import type { EventType } from './define.ts'
 
-/** Told each event of a batch, oldest first. Arguments a, b and c follow the event's `payload`. */
-export type EventHandler = (typeId: number, tenant: number, timeMs: number, a: number, b: number, c: number) => void
+/**
+ * Told each event of a batch, oldest first: `records[at + EVENT_TYPE]` and so on, valid during the call. It reads the ring
+ * in place, because numbers that are passed as arguments would be boxed, one by one.
+ */
+export type EventHandler = (records: Float64Array, at: number) => void
+
+/** Places in a record. A, B and C follow the event's `payload`. */
+export const EVENT_TYPE = 0
+export const EVENT_TENANT = 1
+export const EVENT_TIME_MS = 2
+export const EVENT_A = 3
+export const EVENT_B = 4
+export const EVENT_C = 5
 
 /** What a producer sees of the bus. */
 export interface EventSink {
@@ -19,8 +30,8 @@ export const EVENT_TYPES_MAX = 64
 //   bytes 64..       Float64 dropped in all | dropped by type (EVENT_TYPES_MAX)
 //   then             Float64 capacity records of 6: type id | tenant | time, ms | a | b | c
 //
-// The producer fills the record, then moves head; the consumer delivers it, then moves tail. An event being
-// delivered therefore still counts in the depth and as the oldest one.
+// The producer fills the record, then moves head; the consumer delivers a few, then moves tail. Events being
+// delivered therefore still count in the depth, and the first of them is the oldest one.
 const HEAD = 0
 const TAIL = 1
 const CAPACITY = 2
@@ -28,6 +39,8 @@ const HEADER_BYTES = 64
 const DROPPED_DOUBLES = 1 + EVENT_TYPES_MAX
 const RECORD_DOUBLES = 6
 const READ_TRIES = 8
+/** Events after which a drain gives their places back. */
+const TAIL_EVENTS = 64
 
 /** A bounded ring of events between two threads: one produces, one drains. Any thread may read its counts. */
 export class EventBus implements EventSink {
@@ -100,24 +113,27 @@ export class EventBus implements EventSink {
     const records = this.#records
     const first = Atomics.load(indices, TAIL)
     const count = Math.min(maxEvents, (Atomics.load(indices, HEAD) - first) | 0)
-    for (let i = 0; i < count; i += 1) {
-      const at = ((first + i) & this.#mask) * RECORD_DOUBLES
-      try {
-        handler(records[at]!, records[at + 1]!, records[at + 2]!, records[at + 3]!, records[at + 4]!, records[at + 5]!)
-      } finally {
-        Atomics.store(indices, TAIL, (first + i + 1) | 0)
+    let next = first
+    try {
+      for (let left = count; left > 0; left -= 1) {
+        const at = (next & this.#mask) * RECORD_DOUBLES
+        next = (next + 1) | 0
+        handler(records, at)
+        if ((left & (TAIL_EVENTS - 1)) === 0) Atomics.store(indices, TAIL, next)
       }
+    } finally {
+      Atomics.store(indices, TAIL, next)
     }
     return count
   }
 
-  /** Events not yet delivered, one being delivered included. */
+  /** Events not yet delivered, those being delivered included. */
   depth(): number {
     const tail = Atomics.load(this.#indices, TAIL) // before head: head only grows, so the difference is never negative
     return Math.min(this.capacityEvents, (Atomics.load(this.#indices, HEAD) - tail) | 0)
   }
 
-  /** Time of the oldest undelivered event, one being delivered included; 0 when there is none. */
+  /** Time of the oldest undelivered event, those being delivered included; 0 when there is none. */
   oldestTimeMs(): number {
     let timeMs = 0
     for (let i = 0; i < READ_TRIES; i += 1) {

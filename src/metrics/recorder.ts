@@ -1,13 +1,20 @@
 import { assert } from '../core/assert.ts'
-import type { EventHandler } from '../events/bus.ts'
+import { EVENT_A, EVENT_B, EVENT_C, EVENT_TENANT, EVENT_TYPE, type EventHandler } from '../events/bus.ts'
 import { CHUNK_ASKED, CHUNK_REUSED, CHUNK_STORED } from '../events/catalogue.ts'
-import { chunkTag } from '../events/chunk-tag.ts'
+import { chunkTag, sampleValue } from '../events/chunk-tag.ts'
 import { CATALOGUE } from './catalogue.ts'
 import type { MetricCells } from './cells.ts'
 import type { EventSample, Metric } from './define.ts'
 import { Histograms } from './histograms.ts'
-import { HISTORY_CHUNKS_DEFAULT, StackDistance } from './reuse-distance.ts'
+import { StackDistance } from './reuse-distance.ts'
 import { WouldHit } from './would-hit.ts'
+
+/**
+ * Chunks that the histories follow. What another size would have hit is asked of the first, to a point; the second makes
+ * a histogram, and must keep up with every chunk that is served.
+ */
+const ASKED_CHUNKS_DEFAULT = 32_768
+const REUSED_CHUNKS_DEFAULT = 4_096
 
 /** Events with a treatment of their own besides the samples of the catalogue. */
 export const DISTANCE_EVENTS = [CHUNK_ASKED, CHUNK_STORED, CHUNK_REUSED] as const
@@ -19,7 +26,7 @@ interface Rule {
 
 export interface RecorderOptions {
   readonly catalogue?: readonly Metric[]
-  /** Chunks that each of the two histories of reuse distances follows. */
+  /** Chunks that each of the two histories of reuse distances follows; absent = as many as in service. */
   readonly historyChunks?: number
 }
 
@@ -36,10 +43,10 @@ export class Recorder {
   #lostAsked = 0
 
   constructor(cells: MetricCells, options: RecorderOptions = {}) {
-    const { catalogue = CATALOGUE, historyChunks = HISTORY_CHUNKS_DEFAULT } = options
+    const { catalogue = CATALOGUE, historyChunks } = options
     this.#cells = cells
-    this.wouldHit = new WouldHit(new StackDistance(historyChunks))
-    this.reuse = new StackDistance(historyChunks)
+    this.wouldHit = new WouldHit(new StackDistance(historyChunks ?? ASKED_CHUNKS_DEFAULT))
+    this.reuse = new StackDistance(historyChunks ?? REUSED_CHUNKS_DEFAULT)
     for (const metric of catalogue) this.#follow(metric)
   }
 
@@ -59,26 +66,33 @@ export class Recorder {
     const lost = this.#cells.bus.droppedOf(CHUNK_ASKED.id)
     if (lost !== this.#lostAsked) this.wouldHit.noteLoss()
     this.#lostAsked = lost
-    const delivered = this.#cells.bus.drain(maxEvents, this.record)
+    const delivered = this.#cells.bus.drain(maxEvents, this.#deliver)
     this.#cells.sampling.set(0, 'askedBelow', this.wouldHit.distances.threshold)
     return delivered
   }
 
-  /** Records one event. */
-  readonly record: EventHandler = (typeId, tenant, _timeMs, a, b, c) => {
+  /** Records one event that is not on the bus. */
+  record(typeId: number, tenant: number, timeMs: number, a: number, b: number, c: number): void {
+    this.#deliver(Float64Array.of(typeId, tenant, timeMs, a, b, c), 0)
+  }
+
+  readonly #deliver: EventHandler = (records, at) => {
+    const typeId = records[at + EVENT_TYPE]!
     const rules = this.#rules[typeId]
-    if (rules !== undefined) {
-      for (const { histograms, sample } of rules) {
-        const value = pick(sample.value, a, b, c)
-        const per = sample.per < 0 ? 1 : pick(sample.per, a, b, c)
-        if (sample.per >= 0 && (value <= 0 || per <= 0)) continue
-        const adapter = sample.adapter < 0 ? 0 : pick(sample.adapter, a, b, c)
-        histograms.record(adapter * this.#cells.tenants.rows + tenant, value / per / sample.scale)
-      }
-    }
-    if (typeId === CHUNK_ASKED.id) this.wouldHit.asked(a, b, c)
-    else if (typeId === CHUNK_STORED.id) this.reuse.touch(chunkTag(a, b, tenant), 0)
-    else if (typeId === CHUNK_REUSED.id) this.#reused(chunkTag(b, c, tenant), tenant)
+    if (rules !== undefined) for (let i = 0; i < rules.length; i += 1) this.#sample(rules[i]!, records, at)
+    if (typeId === CHUNK_ASKED.id)
+      this.wouldHit.asked(records[at + EVENT_A]!, records[at + EVENT_B]!, records[at + EVENT_C]!)
+    else if (typeId === CHUNK_STORED.id) this.#reused(records, at, EVENT_A, false)
+    else if (typeId === CHUNK_REUSED.id) this.#reused(records, at, EVENT_B, true)
+  }
+
+  #sample({ histograms, sample }: Rule, records: Float64Array, at: number): void {
+    const tenant = records[at + EVENT_TENANT]!
+    const value = records[at + EVENT_A + sample.value]!
+    const per = sample.per < 0 ? 1 : records[at + EVENT_A + sample.per]!
+    if (sample.per >= 0 && (value <= 0 || per <= 0)) return
+    const adapter = sample.adapter < 0 ? 0 : records[at + EVENT_A + sample.adapter]!
+    histograms.record(adapter * this.#cells.tenants.rows + tenant, value / per / sample.scale)
   }
 
   #follow(metric: Metric): void {
@@ -92,12 +106,12 @@ export class Recorder {
     this.#rules[sample.on.id]!.push({ histograms, sample })
   }
 
-  #reused(tag: number, tenant: number): void {
-    if (!this.reuse.touch(tag, 0) || !this.reuse.isSeen) return
+  /** A chunk was used, whose hash begins at `hash` of the payload. */
+  #reused(records: Float64Array, at: number, hash: number, isReuse: boolean): void {
+    const tenant = records[at + EVENT_TENANT]!
+    const tag = chunkTag(records[at + hash]!, records[at + hash + 1]!, tenant)
+    if (sampleValue(tag) >= this.reuse.threshold || !this.reuse.touch(tag, 0)) return
+    if (!isReuse || !this.reuse.isSeen) return
     for (const histograms of this.#distances) histograms.record(tenant, this.reuse.chunks)
   }
-}
-
-function pick(place: number, a: number, b: number, c: number): number {
-  return place === 0 ? a : place === 1 ? b : c
 }

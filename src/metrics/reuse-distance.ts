@@ -14,8 +14,6 @@ import { NO_ENTRY, TagIndex } from './tag-index.ts'
 //   chunk     a  .  b  .  c  e  .  d        touched now: b moves to time 8
 //   count     1  0  1  0  1  1  0  1
 
-/** Chunks a history follows at most. */
-export const HISTORY_CHUNKS_DEFAULT = 32_768
 const TIMES_PER_CHUNK = 4
 
 /** LRU stack distances over a bounded, spatially sampled history. Nothing is allocated after the constructor. */
@@ -47,7 +45,7 @@ export class StackDistance {
   #markCount = 0
   #markBytes = 0
 
-  constructor(capacityChunks = HISTORY_CHUNKS_DEFAULT) {
+  constructor(capacityChunks: number) {
     assert(capacityChunks > 0, 'no history')
     this.#capacity = capacityChunks
     this.#times = capacityChunks * TIMES_PER_CHUNK

@@ -1,5 +1,5 @@
 import { HitCurve } from './hit-curve.ts'
-import { StackDistance } from './reuse-distance.ts'
+import type { StackDistance } from './reuse-distance.ts'
 
 /**
  * Estimates, from the chunks that lookups ask for, what an L1 of any size would have hit under least recent use with
@@ -20,7 +20,7 @@ export class WouldHit {
   #open = 0 // of the lookup now being told
   #isGapless = true
 
-  constructor(distances = new StackDistance()) {
+  constructor(distances: StackDistance) {
     this.distances = distances
   }
 

@@ -10,7 +10,15 @@ let broken = 0
 let isDone = false
 
 while (!isDone) {
-  delivered += bus.drain(batch, (typeId, tenant, timeMs, a, b, c) => {
+  delivered += bus.drain(batch, (records, at) => {
+    const [typeId, tenant, timeMs, a, b, c] = [...records.subarray(at, at + 6)] as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ]
     if (tenant === -1) {
       isDone = true
       return

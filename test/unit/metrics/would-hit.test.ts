@@ -45,7 +45,7 @@ function treePrompts(seed: number, count: number): number[][] {
 
 it.each([1, 2, 3])('agrees with an exact cache of each size while the history has room (seed %i)', (seed) => {
   const prompts = treePrompts(seed, 3_000)
-  const estimate = new WouldHit()
+  const estimate = new WouldHit(new StackDistance(32_768))
   let asked = 0
   for (const prompt of prompts) asked = ask(estimate, prompt, 1000, asked)
   expect(estimate.total).toBe(asked)
@@ -57,7 +57,7 @@ it.each([1, 2, 3])('agrees with an exact cache of each size while the history ha
 })
 
 it('knows nothing before the first lookup and counts first sights as misses', () => {
-  const estimate = new WouldHit()
+  const estimate = new WouldHit(new StackDistance(32_768))
   expect([estimate.total, estimate.ratioAtBytes(1e12)]).toEqual([0, 0])
   ask(estimate, [1, 2, 3], 10, 500)
   expect([estimate.total, estimate.ratioAtBytes(1e12)]).toEqual([3, 0])
@@ -74,7 +74,7 @@ it('grows with the size', () => {
 })
 
 it('stops correcting by the chunks asked for once events were lost', () => {
-  const estimate = new WouldHit()
+  const estimate = new WouldHit(new StackDistance(32_768))
   ask(estimate, [1, 2], 10, 0)
   estimate.noteLoss()
   ask(estimate, [1, 2], 10, 1_000_000)
@@ -83,7 +83,7 @@ it('stops correcting by the chunks asked for once events were lost', () => {
 })
 
 it('estimates the hit ratios of the public conversation trace within a point', withConversationTrace, () => {
-  const estimate = new WouldHit()
+  const estimate = new WouldHit(new StackDistance(32_768))
   let asked = 0
   for (const line of readFileSync(CONVERSATION_TRACE, 'utf8').split('\n')) {
     if (line === '') continue
