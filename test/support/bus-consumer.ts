@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import { EventBus } from '../../src/events/bus.ts'
+import { EVENT_A, EVENT_B, EVENT_C, EVENT_TENANT, EVENT_TIME_MS, EVENT_TYPE, EventBus } from '../../src/events/bus.ts'
 
 // A thread that drains a bus until it has seen the event with tenant -1, and checks the order on the way.
 const { buffer, batch } = workerData as { buffer: SharedArrayBuffer; batch: number }
@@ -11,19 +11,14 @@ let isDone = false
 
 while (!isDone) {
   delivered += bus.drain(batch, (records, at) => {
-    const [typeId, tenant, timeMs, a, b, c] = [...records.subarray(at, at + 6)] as [
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-    ]
-    if (tenant === -1) {
+    if (records[at + EVENT_TENANT] === -1) {
       isDone = true
       return
     }
-    if (a <= last || b !== a * 2 || c !== a + 0.5 || timeMs !== a + 1 || typeId !== a % 3) broken += 1
+    const a = records[at + EVENT_A]!
+    const isPayload = records[at + EVENT_B] === a * 2 && records[at + EVENT_C] === a + 0.5
+    const isHead = records[at + EVENT_TIME_MS] === a + 1 && records[at + EVENT_TYPE] === a % 3
+    if (a <= last || !isPayload || !isHead) broken += 1
     last = a
   })
 }

@@ -23,6 +23,8 @@ export interface EngineSetup {
   readonly loadBudgetBytes?: number
   readonly quota?: QuotaOptions
   readonly transfer?: Partial<TransferOptions>
+  /** A power of two. */
+  readonly busCapacityEvents?: number
 }
 
 /** A whole engine on one thread and a manual clock, with real bytes and a simulated device. */
@@ -35,9 +37,10 @@ export function makeEngine({
   loadBudgetBytes,
   quota,
   transfer = {},
+  busCapacityEvents = 2 ** 16,
 }: EngineSetup) {
   const clock = new ManualClock()
-  const cells = MetricCells.create({ maxTenants: 8, busCapacityEvents: 2 ** 16 })
+  const cells = MetricCells.create({ maxTenants: 8, busCapacityEvents })
   const capacityBytes = l1.capacityBytes ?? 64 * KIB
   const memory = hasBytes ? new Uint8Array(capacityBytes) : null
   const errors: { where: string; error: unknown }[] = []
