@@ -87,17 +87,20 @@ const UNREACHABLE = [
   /^cache_mp_loop_errors_total$/, // no loop fails
   /^cache_mp_l1_recovered_chunks_total$/, // L1 starts empty
   /^cache_mp_l1_read_failure_chunks_total$/, // every promise is kept
-  /^cache_mp_l2_store_(?:failed_objects|skipped)_chunks_total$/, // no disk fails, no queue is full
+  /^cache_mp_l2_store_skipped_chunks_total$/, // no queue is full
+  /^cache_mp_l2_load_skipped_chunks_total$/, // no load waits for another
+  /^cache_mp_trace_/, // spans are recorded where they are pushed
   /^cache_mp_l2_evacuation_failed_chunks_total$/, // every object has room
   /^cache_mp_reuse_history_dropped_chunks_total$/, // the history holds far more
 ]
 
-/** Stores, hits in both tiers, evictions, expired leases, corrupt objects, pins, refusals, a clear, jobs. */
+/** Stores, hits in both tiers, quotas passed, evictions, expired leases, corrupt objects, pins, refusals, a clear, jobs. */
 async function bringAboutEverything(engine: EngineProcess): Promise<void> {
   const client = new HttpClient(engine)
   const admin = new HttpClient(engine, await home.token('admin'))
   const query = { model: MODEL }
   await client.register(MODEL, SHARD_BYTES)
+  await passQuotas(client, admin)
   const prompts = Array.from({ length: 20 }, (_, number) => promptOf(number, 4 * CHUNK_TOKENS))
   for (const tokens of prompts) await client.store(query, tokens, SHARD_BYTES) // 20 MiB: L1 evicts
   await l2Idle(client)
@@ -115,6 +118,16 @@ async function bringAboutEverything(engine: EngineProcess): Promise<void> {
   await admin.must('POST', '/v1/clear', { model: MODEL, tiers: ['l1'] })
   await runJob(admin, { kind: 'verify', adapter: 'disk' }) // what was spoiled goes
   await runJob(admin, { kind: 'evacuate', adapter: 'small', target: 'disk' })
+}
+
+/** A tenant that has more than its quota of L2, and then may hold nothing in L1. */
+async function passQuotas(client: HttpClient, admin: HttpClient): Promise<void> {
+  const tenant = { model: MODEL, cache_salt: 'bounded' }
+  await admin.must('PUT', '/v1/quotas/bounded', { l2_bytes: SHARD_BYTES * 2 })
+  await client.store(tenant, promptOf(50, 4 * CHUNK_TOKENS), SHARD_BYTES)
+  await l2Idle(client)
+  await admin.must('PUT', '/v1/quotas/bounded', { l1_bytes: 1, l2_bytes: SHARD_BYTES * 2 })
+  await expect(client.store(tenant, promptOf(51, CHUNK_TOKENS), SHARD_BYTES)).rejects.toThrow(/503/)
 }
 
 async function runJob(admin: HttpClient, order: object): Promise<void> {

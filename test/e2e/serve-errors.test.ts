@@ -32,6 +32,11 @@ function expectRefusal({ code, stdout, stderr }: CommandResult, exitCode: number
 
 function expectNothingLeft(): void {
   expect(existsSync(home.segmentPath)).toBe(false)
+  expectNothingRuns()
+}
+
+/** What a planned stop leaves behind: L1, for the next start, and nothing of a running engine. */
+function expectNothingRuns(): void {
   expect(existsSync(join(home.dataDir, 'addresses.json'))).toBe(false)
   if (!existsSync(home.dataDir)) return
   const lock = lockFile(join(home.dataDir, 'engine.lock'))
@@ -52,7 +57,8 @@ describe('serve refuses to start', () => {
     expect(existsSync(home.segmentPath)).toBe(true)
     expect(JSON.parse(readFileSync(join(home.dataDir, 'addresses.json'), 'utf8'))).toEqual(engine.addresses)
     expect(await engine.stop()).toBe(0)
-    expectNothingLeft()
+    expect(existsSync(home.segmentPath)).toBe(true)
+    expectNothingRuns()
   })
 
   it('in a data directory below a file', async () => {
@@ -157,7 +163,7 @@ it('serve prints one object on stdout under --json, and logs on stderr', async (
   const [log, stopping] = [engine.stderr.trimEnd().split('\n'), 'kvtier: SIGTERM, stopping']
   const messages = log.map((line) => (line === stopping ? line : JSON.parse(line).msg))
   expect(messages).toEqual(['adapter state', stopping, 'adapter state'])
-  expectNothingLeft()
+  expectNothingRuns()
 })
 
 function freeSharedBytes(): number {
