@@ -28,7 +28,7 @@ describe('npm run build', () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'kvtier-build-'))
     const engine = await EngineProcess.start({ dataDir, main })
     try {
-      for (const path of ['healthz', 'readyz', 'status']) {
+      for (const path of ['healthz', 'readyz', 'status', '', 'dashboard/main.js', 'dashboard/uplot.js']) {
         const { status } = await fetch(`http://${engine.addresses.http}/${path}`)
         expect([path, status]).toEqual([path, 200])
       }

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { type Browser, chromium, type Page } from 'playwright-core'
-import type { TestContext } from 'vitest'
+import { skipUnless } from './skip-unless.ts'
 
 const PROGRAM = '/usr/bin/chromium'
 const FLAGS = [
@@ -14,13 +14,11 @@ const FLAGS = [
   '--disable-sync',
 ]
 
-/** For tests in Debian's Chromium. Where it is missing the test counts as skipped, with the reason; in CI it fails. */
-export function needBrowser(context: TestContext): void {
-  if (existsSync(PROGRAM)) return
-  const reason = 'chromium is missing: apt-get install chromium'
-  if (process.env.CI === 'true') throw new Error(reason)
-  context.skip(reason)
-}
+/** Options of tests in Debian's Chromium: a counted skip where it is missing, but in CI a failure. */
+export const NEEDS_BROWSER = skipUnless(
+  existsSync(PROGRAM) || process.env.CI === 'true',
+  'chromium is missing: apt-get install chromium',
+)
 
 export function startBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath: PROGRAM, headless: true, args: FLAGS })

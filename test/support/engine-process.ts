@@ -43,6 +43,8 @@ export interface EngineProcessOptions {
   readonly l1Size?: string
   /** Default: a free one. */
   readonly mpPort?: number
+  /** Default: a free one. */
+  readonly httpPort?: number
   /** Flags of `serve`, after those for free ports and a small L1. */
   readonly flags?: readonly string[]
 }
@@ -63,8 +65,8 @@ export class EngineProcess {
 
   /** Starts an engine on free ports. Resolves once everything listens; throws what it printed when it gives up. */
   static async start(options: EngineProcessOptions): Promise<EngineProcess> {
-    const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, flags = [] } = options
-    const ports = ['--http-port', '0', '--prometheus-port', '0', '--mp-port', String(mpPort)]
+    const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, httpPort = 0, flags = [] } = options
+    const ports = ['--http-port', String(httpPort), '--prometheus-port', '0', '--mp-port', String(mpPort)]
     const argv = ['serve', '--data-dir', dataDir, ...ports]
     const size = l1Size === '' ? [] : ['--l1-size', l1Size]
     const child = spawn(process.execPath, [main, ...argv, ...size, ...flags], {

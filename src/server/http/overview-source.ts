@@ -27,9 +27,17 @@ export interface OverviewParts {
 /** Overviews of an engine, from its cells alone: the data thread is not asked. */
 export class OverviewSource {
   readonly #parts: OverviewParts
+  // Columns of l2Tenants.
+  readonly #stored: readonly number[]
+  readonly #loaded: readonly number[]
+  readonly #failed: readonly number[]
 
   constructor(parts: OverviewParts) {
     this.#parts = parts
+    const { l2Tenants } = parts.cells
+    this.#stored = [l2Tenants.column('storeCompletedObjects')]
+    this.#loaded = [l2Tenants.column('loadCompletedObjects')]
+    this.#failed = [...STORE_FAILURES, ...LOAD_FAILURES].map((field) => l2Tenants.column(field))
   }
 
   read(): Overview {
@@ -93,21 +101,22 @@ export class OverviewSource {
       objects: l2.get(row, 'objects'),
       inflight_stores: l2.get(row, 'inflightStores'),
       inflight_loads: l2.get(row, 'inflightLoads'),
-      stored_objects: this.#ofAdapter(row, ['storeCompletedObjects']),
-      loaded_objects: this.#ofAdapter(row, ['loadCompletedObjects']),
-      failed_objects: this.#ofAdapter(row, [...STORE_FAILURES, ...LOAD_FAILURES]),
+      stored_objects: this.#ofAdapter(row, this.#stored),
+      loaded_objects: this.#ofAdapter(row, this.#loaded),
+      failed_objects: this.#ofAdapter(row, this.#failed),
     }))
   }
 
-  #ofAdapter(adapter: number, fields: readonly ('storeCompletedObjects' | 'loadCompletedObjects' | Failure)[]): number {
-    const { l2Tenants } = this.#parts.cells
+  /** Sums of columns over all tenants of an adapter. */
+  #ofAdapter(adapter: number, columns: readonly number[]): number {
+    const { tenants, l2Tenants } = this.#parts.cells
+    const { values, stride } = l2Tenants
+    const first = adapter * tenants.rows
+    const used = tenants.size()
     let total = 0
-    for (const field of fields) {
-      const column = l2Tenants.column(field)
-      for (const tenant of this.#tenantRows()) {
-        const row = adapter * this.#parts.cells.tenants.rows + tenant
-        total += l2Tenants.values[row * l2Tenants.stride + column]!
-      }
+    for (const column of columns) {
+      for (let tenant = 0; tenant < used; tenant += 1) total += values[(first + tenant) * stride + column]!
+      total += values[(first + tenants.fold) * stride + column]!
     }
     return total
   }
@@ -149,5 +158,3 @@ export class OverviewSource {
     return { tenants: known.slice(0, TENANTS_SHOWN), tenants_total: known.length }
   }
 }
-
-type Failure = (typeof STORE_FAILURES)[number] | (typeof LOAD_FAILURES)[number]

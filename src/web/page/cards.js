@@ -27,10 +27,11 @@ export class Cards {
     yMax: 1,
   })
   #l1 = new LineChart(byId('l1-chart'), {
-    label: 'Chunks a second over the last 15 minutes',
+    label: 'Chunks a second and fill over the last 15 minutes',
     lines: [
       { name: 'written', colour: 3 },
       { name: 'evicted', colour: 4, dash: 'dashed' },
+      { name: 'fill', colour: 2, dash: 'dotted', isShare: true },
     ],
     text: perSecondText,
     xText: clockText,
@@ -91,7 +92,7 @@ export class Cards {
     this.#showHits(now, minute.hit)
     this.#hit.set(times, [series.hit, series.hitL0, series.hitL1, series.hitL2])
     this.#showL1(now)
-    this.#l1.set(times, [series.written, series.evicted])
+    this.#l1.set(times, [series.written, series.evicted, series.fill])
     this.#paths.set(times, [series.l0l1Store, series.l0l1Load, series.l2Store, series.l2Load])
     this.#showPaths(now, minute)
     this.#showReuse(now)

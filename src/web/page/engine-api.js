@@ -1,4 +1,6 @@
 const KEY = 'kvtier-token'
+/** What a header can carry at all. */
+const TOKEN_FORM = /^[\w.~+/=-]+$/
 const TIMEOUT_MS = 5_000
 
 /** The engine said no. `status` and the words are its own. */
@@ -67,6 +69,7 @@ export class EngineApi {
   async #ask(method, path, token) {
     /** @type {Record<string, string>} */
     const headers = token === null ? {} : { authorization: `Bearer ${token}` }
+    if (token !== null && !TOKEN_FORM.test(token)) throw new Refusal(401, 'this is no token: tokens begin with kvt_')
     const body = method === 'POST' && path.endsWith('/drain') ? '{}' : undefined
     if (body !== undefined) headers['content-type'] = 'application/json'
     const signal = AbortSignal.timeout(TIMEOUT_MS)

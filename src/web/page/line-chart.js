@@ -1,5 +1,6 @@
 /** @import uPlot from 'uplot' */
 import { element, setText } from './dom.js'
+import { percentText } from './number-text.js'
 
 /** The library is a classic script, loaded before. */
 const Plot = /** @type {{ uPlot: typeof uPlot }} */ (/** @type {unknown} */ (globalThis)).uPlot
@@ -14,6 +15,7 @@ const DASHES = { solid: [], dashed: [8, 4], dotted: [2, 4] }
  * @property {1 | 2 | 3 | 4 | 5} colour number of a `--series-N` of the style sheet.
  * @property {'solid' | 'dashed' | 'dotted'} [dash] lines differ by more than colour.
  * @property {boolean} [isPoint] drawn as points alone.
+ * @property {boolean} [isShare] a share of 1, on a scale of its own at the right.
  */
 
 /**
@@ -67,8 +69,8 @@ export class LineChart {
   }
 
   #legend() {
-    const rows = this.#options.lines.map(({ name, colour, dash = 'solid' }) => {
-      const swatch = element('span', { class: `swatch series-${colour} ${dash}` })
+    const rows = this.#options.lines.map(({ name, colour, dash = 'solid', isPoint }) => {
+      const swatch = element('span', { class: `swatch series-${colour} ${isPoint ? 'dot' : dash}` })
       const value = element('b', { text: '–' })
       this.#swatches.push(swatch)
       this.#values.push(value)
@@ -80,7 +82,10 @@ export class LineChart {
   #showValues() {
     const { text, label, lines } = this.#options
     const at = this.#plot.cursor.idx
-    const texts = this.#data.map((column) => text(column[at ?? this.#restAt] ?? null))
+    const texts = this.#data.map((column, line) => {
+      const write = lines[line]?.isShare ? percentText : text
+      return write(column[at ?? this.#restAt] ?? null)
+    })
     this.#values.forEach((value, line) => {
       setText(value, texts[line] ?? '–')
     })
@@ -115,6 +120,7 @@ export class LineChart {
             ? { time: true, range: (_plot, min, max) => timeRange(min, max) }
             : { time: false, distr: 3, log: 2 },
         y: { range: (_plot, _min, max) => [0, yMax ?? (max || 1) * 1.1] },
+        share: { range: [0, 1] },
       },
       axes: [
         {
@@ -125,6 +131,7 @@ export class LineChart {
           values: (_plot, splits) => splits.map((at) => (at === null ? '' : xText(at))),
         },
         { ...axis, size: 64, values: (_plot, splits) => splits.map((value) => text(value)) },
+        ...(lines.some(({ isShare }) => isShare) ? [shareAxis(axis)] : []),
       ],
       series: [{}, ...lines.map((line, at) => this.#seriesOf(line, at))],
     }
@@ -135,11 +142,23 @@ export class LineChart {
    * @param {number} at
    * @returns {uPlot.Series}
    */
-  #seriesOf({ dash = 'solid', isPoint = false }, at) {
+  #seriesOf({ dash = 'solid', isPoint = false, isShare = false }, at) {
     const colour = () => getComputedStyle(/** @type {Element} */ (this.#swatches[at])).color
     const points = isPoint ? { show: true, size: 11, fill: colour } : { show: false }
-    return { stroke: colour, width: isPoint ? 0 : 2, dash: DASHES[dash], spanGaps: false, points }
+    const scale = isShare ? 'share' : 'y'
+    return { scale, stroke: colour, width: isPoint ? 0 : 2, dash: DASHES[dash], spanGaps: false, points }
   }
+}
+
+/**
+ * The axis at the right.
+ *
+ * @param {uPlot.Axis} axis
+ * @returns {uPlot.Axis}
+ */
+function shareAxis(axis) {
+  const values = (/** @type {uPlot} */ _plot, /** @type {number[]} */ splits) => splits.map((at) => `${at * 100} %`)
+  return { ...axis, scale: 'share', side: 1, size: 52, grid: { show: false }, incrs: [0.5], values }
 }
 
 /**
