@@ -1,11 +1,11 @@
 import { Counter, Registry } from 'prom-client'
-import { SystemClock } from '../src/core/clock.ts'
 import { CHUNK_ASKED, L1_SHARD_LEFT, L1_SHARD_TOUCHED, L2_LOADED } from '../src/events/catalogue.ts'
 import { chunkTag } from '../src/events/chunk-tag.ts'
-import { MetricCells, type TableName } from '../src/metrics/cells.ts'
+import { MetricCells } from '../src/metrics/cells.ts'
 import { renderPieces, SLICE_LINES } from '../src/metrics/prometheus.ts'
 import { Recorder } from '../src/metrics/recorder.ts'
-import { SnapshotReader } from '../src/metrics/snapshot.ts'
+import type { SnapshotReader } from '../src/metrics/snapshot.ts'
+import { countLines, fullMetrics } from './support/full-metrics.ts'
 import { median, runPairs } from './support/pairs.ts'
 
 /**
@@ -15,51 +15,8 @@ import { median, runPairs } from './support/pairs.ts'
  * prom-client renders as many lines, all of them counters. An event is published and drained on one thread.
  */
 const LINES = 100_000
-const TENANTS = 1_000
-const HISTOGRAM_TENANTS = 150
 const EVENTS = 1_000_000
 const BATCH = 1_024
-
-interface Scene {
-  readonly cells: MetricCells
-  readonly recorder: Recorder
-  readonly reader: SnapshotReader
-}
-
-function fillTable(cells: MetricCells, name: TableName, row: number): void {
-  const { values, stride } = cells.tables[name]
-  for (let field = 0; field < stride; field += 1) values[row * stride + field] = row * 7919 + field + 1
-}
-
-/** Cells that render as at least `lines` sample lines. */
-function scene(lines: number): Scene {
-  const cells = MetricCells.create({ maxTenants: TENANTS })
-  const recorder = new Recorder(cells)
-  const reader = new SnapshotReader({ cells, recorder, clock: new SystemClock(), facts: {} })
-  for (let i = 0; i < TENANTS; i += 1) {
-    const tenant = cells.tenants.tenantOf(`vendor/model-${i % 8}`, `tenant-${i}`)
-    for (const name of ['engineTenants', 'l1Tenants', 'l0Tenants', 'copyTenants'] as const)
-      fillTable(cells, name, tenant)
-    if (i >= HISTOGRAM_TENANTS) continue
-    recorder.record(L1_SHARD_LEFT.id, tenant, 0, i / 7, i / 9, 0)
-    recorder.record(L1_SHARD_TOUCHED.id, tenant, 0, i / 5, 0, 0)
-  }
-  for (let adapter = 0; countLines(reader) < lines; adapter += 1) {
-    cells.adapters.rowOf(`disk-${adapter}`)
-    for (let tenant = 0; tenant < TENANTS && countLines(reader) < lines; tenant += 100) {
-      for (let row = tenant; row < tenant + 100; row += 1) {
-        fillTable(cells, 'l2Tenants', adapter * cells.tenants.rows + row)
-      }
-    }
-  }
-  return { cells, recorder, reader }
-}
-
-function countLines(reader: SnapshotReader): number {
-  let lines = 0
-  for (const piece of renderPieces(reader.take(), 'text')) lines += piece.toString().split('\n').length
-  return lines
-}
 
 /** Renders once. @returns bytes, and the longest time without a pause, in ms. */
 function renderOnce(reader: SnapshotReader): { bytes: number; longestMs: number } {
@@ -88,7 +45,7 @@ function promClient(lines: number): Registry {
 }
 
 async function rendering() {
-  const { reader } = scene(LINES)
+  const { reader } = fullMetrics(LINES)
   const lines = countLines(reader)
   const registry = promClient(LINES)
   const pairs = await runPairs(
