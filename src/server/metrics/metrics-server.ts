@@ -11,6 +11,10 @@ const REQUEST_TIMEOUT_MS = 10_000
 const SOCKET_IDLE_MS = 30_000
 const KEEP_ALIVE_MS = 75_000
 const CONNECTIONS_MAX = 128
+/** An answer that is not read to its end by then is cut off, however steadily a client sips at it. */
+const ANSWER_MS = 30_000
+/** Renderings that are being sent at most. The next one cuts off the readers of the oldest. */
+const RENDERINGS_MAX = 8
 
 export interface MetricsServerOptions {
   readonly host: string
@@ -19,12 +23,19 @@ export interface MetricsServerOptions {
   readonly render: (format: TextFormat) => Promise<Rendering>
   /** Told why a scrape was answered with status 500. */
   readonly onError: (error: unknown) => void
+  /** Time in which an answer must be read; absent = half a minute. */
+  readonly answerMs?: number
 }
 
-/** Serves `GET /metrics`, and nothing else. */
+/**
+ * Serves `GET /metrics`, and nothing else. Memory and connections stay bounded however slowly clients read: few renderings
+ * are kept for them, and none for long.
+ */
 export class MetricsServer {
   readonly #options: MetricsServerOptions
   readonly #server: Server
+  /** Who is being sent what, oldest rendering first. */
+  readonly #readers = new Map<Rendering, Set<ServerResponse>>()
 
   constructor(options: MetricsServerOptions) {
     this.#options = options
@@ -89,6 +100,7 @@ export class MetricsServer {
     const format = formatFor(request.headers.accept)
     const rendering = await this.#options.render(format)
     const isGzipped = takesGzip(request.headers['accept-encoding'] as string | undefined)
+    this.#keep(rendering, response)
     const body = isGzipped ? await rendering.gzipped() : rendering.body
     response.writeHead(200, {
       'content-type': CONTENT_TYPES[format],
@@ -99,6 +111,21 @@ export class MetricsServer {
       ...(isGzipped ? { 'content-encoding': 'gzip' } : {}),
     })
     response.end(request.method === 'HEAD' ? undefined : body)
+  }
+
+  /** Notes who is sent a rendering until the answer has left, or is cut off. */
+  #keep(rendering: Rendering, response: ServerResponse): void {
+    if (response.destroyed) return // its client left while the rendering was made
+    const readers = this.#readers.get(rendering) ?? new Set()
+    this.#readers.set(rendering, readers.add(response))
+    const deadline = setTimeout(() => response.destroy(), this.#options.answerMs ?? ANSWER_MS)
+    response.once('close', () => {
+      clearTimeout(deadline)
+      readers.delete(response)
+      if (readers.size === 0) this.#readers.delete(rendering)
+    })
+    const [oldest] = this.#readers.values()
+    if (this.#readers.size > RENDERINGS_MAX) for (const late of oldest!) late.destroy()
   }
 }
 

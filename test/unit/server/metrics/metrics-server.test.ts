@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { gunzipSync } from 'node:zlib'
 import { afterEach, expect, it } from 'vitest'
 import { CacheError } from '../../../../src/core/errors.ts'
-import { Exposition } from '../../../../src/metrics/exposition.ts'
+import { Exposition, Rendering } from '../../../../src/metrics/exposition.ts'
 import { ProcessMetrics } from '../../../../src/metrics/process-metrics.ts'
 import { MetricsServer, type MetricsServerOptions } from '../../../../src/server/metrics/metrics-server.ts'
 import { parseExposition } from '../../../support/exposition-parser.ts'
@@ -143,4 +143,73 @@ it('ends open connections when it closes, and may be closed twice', async () => 
   await server.close()
   await ended
   await server.close()
+})
+
+/** More than the sockets between two ends hold, so that an answer waits for its reader. */
+const LARGE_BYTES = 16 * 2 ** 20
+const large = () => Promise.resolve(new Rendering(Buffer.alloc(LARGE_BYTES, '#')))
+
+/** A client that asks and then reads nothing. */
+async function askAndStall(port: number) {
+  const socket = connect(port, '127.0.0.1').pause()
+  socket.on('error', () => undefined)
+  await once(socket, 'connect')
+  socket.write('GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n')
+  return socket
+}
+
+it('answers scrapes while other clients read nothing of theirs', async () => {
+  const { port } = await serve({ render: large })
+  const stalled = await Promise.all([askAndStall(port), askAndStall(port)])
+  expect((await ask(port, '/metrics')).body.length).toBe(LARGE_BYTES)
+  for (const socket of stalled) socket.destroy()
+})
+
+it('keeps few renderings for clients that do not read: the oldest are cut off', async () => {
+  const { port } = await serve({ render: large })
+  const first = await askAndStall(port)
+  // Reading begins once the others came: the answer ends before its end.
+  const others = []
+  for (let at = 0; at < 8; at += 1) others.push(await askAndStall(port))
+  expect((await ask(port, '/metrics')).body.length).toBe(LARGE_BYTES)
+  let bytes = 0
+  first.on('data', (piece) => {
+    bytes += piece.length
+  })
+  first.resume()
+  await once(first, 'close')
+  expect(bytes).toBeLessThan(LARGE_BYTES)
+  for (const socket of others) socket.destroy()
+})
+
+it('cuts off a client that sips at its answer for too long', async () => {
+  const { port } = await serve({ render: large, answerMs: 50 })
+  const socket = await askAndStall(port)
+  let bytes = 0
+  socket.on('data', (piece) => {
+    bytes += piece.length
+    socket.pause()
+    setTimeout(() => socket.resume(), 1) // 64 KiB a millisecond at most: a quarter of a second for all
+  })
+  await once(socket.resume(), 'close')
+  expect(bytes).toBeLessThan(LARGE_BYTES)
+})
+
+it('takes 128 connections and no more, and answers the next client when one has left', async () => {
+  const { port } = await serve()
+  const sockets = Array.from({ length: 128 }, () => connect(port, '127.0.0.1'))
+  await Promise.all(sockets.map((socket) => once(socket, 'connect')))
+  for (const socket of sockets) socket.on('error', () => undefined)
+  await expect(ask(port, '/metrics')).rejects.toThrow()
+  sockets[0]!.write('GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n')
+  await once(sockets[0]!.resume(), 'close')
+  expect((await ask(port, '/metrics')).status).toBe(200)
+  for (const socket of sockets) socket.destroy()
+})
+
+it('refuses a request whose headers are too many, and a body is never read', async () => {
+  const { port } = await serve()
+  const many = Object.fromEntries(Array.from({ length: 500 }, (_, at) => [`x-${at}`, 'some value of a header']))
+  expect((await ask(port, '/metrics', many)).status).toBe(431)
+  expect((await ask(port, '/metrics', { 'content-length': '1000000' }, 'POST')).status).toBe(405)
 })
