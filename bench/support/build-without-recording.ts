@@ -26,7 +26,7 @@ export const RECORDING_EDITS: readonly SourceEdit[] = [
   returns('events/bus.ts', '  publish(type: EventType, tenant: number, timeMs: number, a = 0, b = 0, c = 0): void'),
   returns('engine/engine.ts', '  #publishAsked(space: SpaceId, chain: HashChain): void'),
   returns('engine/engine.ts', '  #publishStored(space: SpaceId, committed: ChunkRefs): void'),
-  returns('engine/engine.ts', '  #add(tenant: number, column: number, amount: number): void'),
+  returns('engine/lookup-counts.ts', '  #add(tenant: number, column: number, amount: number): void'),
   returns('l1/l1-recorder.ts', '  addTenant(tenant: number, column: number, amount: number): void'),
   returns('l1/l1-recorder.ts', '  addTotal(column: number, amount: number): void'),
   returns('l1/l1-recorder.ts', '  isSampled(words: Uint32Array, at: number): boolean', 'false'),

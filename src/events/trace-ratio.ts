@@ -22,15 +22,15 @@ export class TraceRatio {
   /** @param ratio 0..1 */
   constructor(ratio: number) {
     assert(ratio >= 0 && ratio <= 1, 'a ratio outside 0..1')
-    const threshold = BigInt(Math.round((1 - ratio) * 2 ** RANDOM_BITS))
+    const threshold = (1n << BigInt(RANDOM_BITS)) - BigInt(Math.round(ratio * 2 ** RANDOM_BITS))
     this.threshold = threshold.toString(16).padStart(DIGITS, '0').replace(/0+$/, '') || '0'
     this.#high = Number(threshold / LOW)
     this.#low = Number(threshold % LOW)
   }
 
-  /** @param third and `fourth` words of the trace id. */
-  isSampled(third: number, fourth: number): boolean {
-    const high = third & 0xff_ffff
-    return high > this.#high || (high === this.#high && fourth >= this.#low)
+  /** @param traceId four words, big-endian, the last two of which decide. */
+  isSampled(traceId: Uint32Array): boolean {
+    const high = traceId[2]! & 0xff_ffff
+    return high > this.#high || (high === this.#high && traceId[3]! >= this.#low)
   }
 }

@@ -151,7 +151,7 @@ export class Tracer {
   #root(parts: TracerParts, kind: SpanKind): Span {
     const context = this.#context
     parts.ids.take(context, 2, 2)
-    if (!parts.ratio.isSampled(context[2]!, context[3]!) || parts.ring.isPaused) return NO_SPAN
+    if (!parts.ratio.isSampled(context) || parts.ring.isPaused) return NO_SPAN
     parts.ids.take(context, 0, 2)
     if ((context[0]! | context[1]! | context[2]! | context[3]!) === 0) context[0] = 1 // zeros would be no id
     context[4] = 0
@@ -161,8 +161,7 @@ export class Tracer {
 
   /** Takes a row for a span of the trace, and under the parent, that `#context` says. */
   #begin({ ids, clock, cells }: TracerParts, kind: SpanKind, flags: number): Span {
-    const nowMs = clock.nowMs()
-    const row = this.#takeRow(nowMs)
+    const row = this.#takeRow()
     if (row < 0) {
       cells.add(0, 'droppedOpen', 1)
       return NO_SPAN
@@ -176,7 +175,7 @@ export class Tracer {
     this.#ids[at + PARENT_ID + 1] = context[5]!
     this.#kinds[row] = kind
     this.#flags[row] = flags
-    this.#startMs[row] = nowMs
+    this.#startMs[row] = clock.nowMs()
     this.#isOpen[row] = 1
     const generation = (this.#generation[row]! % (GENERATIONS - 1)) + 1
     this.#generation[row] = generation
@@ -184,13 +183,14 @@ export class Tracer {
   }
 
   /** The next row in turn whose span has ended, or was left behind; -1 when many are open. */
-  #takeRow(nowMs: number): number {
+  #takeRow(): number {
     for (let tried = 0; tried < TRIES; tried += 1) {
       const row = this.#next
       this.#next = (row + 1) % ROWS
       if (this.#isOpen[row] === 0) return row
-      if (nowMs - this.#startMs[row]! < LEFT_OPEN_MS) continue
-      this.#parts!.cells.add(0, 'droppedOpen', 1)
+      const { clock, cells } = this.#parts!
+      if (clock.nowMs() - this.#startMs[row]! < LEFT_OPEN_MS) continue
+      cells.add(0, 'droppedOpen', 1)
       return row
     }
     return -1

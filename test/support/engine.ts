@@ -9,6 +9,7 @@ import { MetricCells } from '../../src/metrics/cells.ts'
 import { Recorder } from '../../src/metrics/recorder.ts'
 import type { TransferOptions } from '../../src/transfer/options.ts'
 import { random } from './random.ts'
+import { makeTracing } from './tracing.ts'
 
 export const KIB = 1024
 
@@ -25,6 +26,8 @@ export interface EngineSetup {
   readonly transfer?: Partial<TransferOptions>
   /** A power of two. */
   readonly busCapacityEvents?: number
+  /** Absent = nothing is traced. */
+  readonly traceRatio?: number
 }
 
 /** A whole engine on one thread and a manual clock, with real bytes and a simulated device. */
@@ -38,11 +41,13 @@ export function makeEngine({
   quota,
   transfer = {},
   busCapacityEvents = 2 ** 16,
+  traceRatio,
 }: EngineSetup) {
   const clock = new ManualClock()
   const cells = MetricCells.create({ maxTenants: 8, busCapacityEvents })
   const capacityBytes = l1.capacityBytes ?? 64 * KIB
   const memory = hasBytes ? new Uint8Array(capacityBytes) : null
+  const tracing = traceRatio === undefined ? null : makeTracing(clock, { cells, ratio: traceRatio, seed })
   const errors: { where: string; error: unknown }[] = []
   const profile = DEVICE_PROFILES.fast!
   const device = l0Bytes === 0 ? null : new SimulatedDevice({ capacityBytes: l0Bytes, profile }, { clock })
@@ -96,11 +101,13 @@ export function makeEngine({
       memory,
       device,
       random: random(seed),
+      ...(tracing === null ? {} : { tracer: tracing.tracer }),
       onError: (where, error) => errors.push({ where, error }),
     },
   )
   const recorder = new Recorder(cells)
-  return { ...runtime, clock, cells, memory, device, recorder, errors }
+  const spans = () => tracing?.spans() ?? []
+  return { ...runtime, clock, cells, memory, device, recorder, errors, spans }
 }
 
 /** Lets everything that is due at this moment of a manual clock happen, promises included. */

@@ -66,6 +66,31 @@ it('reads a key with defaults for what is missing, and ignores what it does not 
   })
 })
 
+it.each([
+  ['a trace context', { traceparent: '00-1-2-01', 'lmcache.skip_save': true }, '00-1-2-01'],
+  ['a trace context behind other things', { a: [1, { traceparent: 'no' }], 2: 'x', traceparent: 'yes' }, 'yes'],
+  ['none', { a: 1 }, undefined],
+  ['null', null, undefined],
+  ['a list', [1, [2]], undefined],
+  ['text', 'traceparent', undefined],
+  ['a number for it', { traceparent: 7 }, undefined],
+  ['a map for it', { traceparent: { traceparent: 'x' } }, undefined],
+  ['bytes for it', { traceparent: new Uint8Array(3) }, undefined],
+  ['something long for it', { traceparent: 'x'.repeat(257) }, undefined],
+  [
+    'too many names before it',
+    Object.fromEntries([...Array(64).keys(), 'traceparent'].map((name) => [`${name}`.padEnd(11), 'x'])),
+    undefined,
+  ],
+])('reads metadata of a request that has %s', (_, metadata, traceparent) => {
+  const key = { ...DECODED, traceparent }
+  expect(requestOf('prepare_store', { request_configs: metadata, ...KEY }, INSTANCE)).toEqual({
+    op: 'prepare_store',
+    key,
+    instanceId: INSTANCE,
+  })
+})
+
 it('reads packed tokens as it reads a list of them', () => {
   const { token_ids: tokens, ...rest } = KEY
   const packed = new Uint8Array(tokens.length * 4)
