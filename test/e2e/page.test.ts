@@ -192,9 +192,11 @@ describe('the dashboard page in Chromium', NEEDS_BROWSER, () => {
       await shows(page, '#state-text', /^Live$/)
       await first.stop()
       await shows(page, '#state-text', /^The engine does not answer since [\d:]+; asking again/)
+      expect(await accessibilityFaults(page)).toEqual([])
       await other.start({ httpPort })
       await shows(page, '#state-text', /^Live$/)
       await shows(page, '#hit-note', /^No lookup yet\.$/)
+      await shows(page, '#activities', /The engine listens on.*The engine stopped in order/s)
     } finally {
       await other.remove()
     }

@@ -5,6 +5,7 @@ import { Writable } from 'node:stream'
 import { ActivityStore } from '../../src/activities/activity-store.ts'
 import { ManualClock } from '../../src/core/clock.ts'
 import { MetricCells } from '../../src/metrics/cells.ts'
+import { StackDistance } from '../../src/metrics/reuse-distance.ts'
 import { WouldHit } from '../../src/metrics/would-hit.ts'
 import { HttpService } from '../../src/server/http/http-service.ts'
 import { createLogger } from '../../src/server/http/logger.ts'
@@ -33,7 +34,7 @@ export class HttpHarness {
   readonly storage: ReturnType<typeof makeStorage>
   readonly activities: ActivityStore
   readonly cells = MetricCells.create({ maxTenants: 16, busCapacityEvents: 64 })
-  readonly wouldHit = new WouldHit()
+  readonly wouldHit = new WouldHit(new StackDistance(1024))
   readonly tokenizer = new TokenizerDouble()
   /** Read at each request. */
   readonly textOptions = { allowMessagesAlone: false, allowRequestTemplates: false }

@@ -153,7 +153,10 @@ export class Cards {
     this.#reuse.set(sizes, [ratios, ratios.map((ratio, at) => (at === present ? ratio : null))], present)
     this.#reuseRows(points.map((point) => [bytesText(point.l1_bytes), percentText(point.ratio)]))
     const double = points.find((point) => point.l1_bytes === 2 * l1.capacity_bytes)
-    if (present < 0 || double === undefined) return
+    if (present < 0 || double === undefined) {
+      setText(byId('reuse-note'), 'No chunk was asked for yet.')
+      return
+    }
     const text =
       `Of ${countText(asked)} chunks asked for since the start, an L1 of ${bytesText(l1.capacity_bytes)} would have held ` +
       `${percentText(ratios[present] ?? null)}, one of ${bytesText(double.l1_bytes)} ${percentText(double.ratio)}.`

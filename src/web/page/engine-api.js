@@ -20,7 +20,10 @@ export class Refusal extends Error {
   }
 }
 
-/** The engine's HTTP API as the page asks it. Any error but a `Refusal` means that nobody answered. */
+/** Nobody answered. */
+export class Silence extends Error {}
+
+/** The engine's HTTP API as the page asks it: every failure is a `Refusal` or a `Silence`. */
 export class EngineApi {
   #token = readToken()
 
@@ -73,7 +76,10 @@ export class EngineApi {
     const body = method === 'POST' && path.endsWith('/drain') ? '{}' : undefined
     if (body !== undefined) headers['content-type'] = 'application/json'
     const signal = AbortSignal.timeout(TIMEOUT_MS)
-    const answer = await fetch(path, { method, headers, signal, credentials: 'omit', ...(body && { body }) })
+    const request = fetch(path, { method, headers, signal, credentials: 'omit', ...(body && { body }) })
+    const answer = await request.catch((error) => {
+      throw new Silence('the engine does not answer', { cause: error })
+    })
     const told = await answer.json().catch(() => null)
     if (answer.ok) return told
     throw new Refusal(answer.status, told?.error?.message ?? `the engine answers ${answer.status}`)

@@ -5,7 +5,7 @@ import { showActivities, showNoActivities } from './activity-list.js'
 import { AdapterList } from './adapter-list.js'
 import { Cards } from './cards.js'
 import { byId, setText } from './dom.js'
-import { EngineApi, Refusal } from './engine-api.js'
+import { EngineApi, Refusal, Silence } from './engine-api.js'
 import { History } from './history.js'
 import { timeText } from './number-text.js'
 import { Poller } from './poller.js'
@@ -34,13 +34,14 @@ async function cycle() {
   try {
     const overview = /** @type {Overview} */ (await api.get('v1/overview'))
     lastAnswerMs = Date.now()
+    if (byId('state').dataset.state !== 'live') cyclesToDetails = 0
     setState('live', 'Live')
     showOverview(overview)
     if (cyclesToDetails <= 0) await details()
     cyclesToDetails -= 1
   } catch (error) {
     if (error instanceof Refusal && error.needsToken) await unlock(error)
-    else setState('stopped', silenceText(error))
+    else setState('stopped', failureText(error))
   }
 }
 
@@ -57,14 +58,29 @@ function showOverview(overview) {
 /** A part that is refused leaves the others alone. */
 async function details() {
   cyclesToDetails = DETAIL_CYCLES
-  try {
-    const listed = /** @type {{ adapters: AdapterDetail[] }} */ (await api.get('v1/l2/adapters'))
-    adapters.setDetails(listed.adapters)
+  await unlessRefused(
+    async () => {
+      const listed = /** @type {{ adapters: AdapterDetail[] }} */ (await api.get('v1/l2/adapters'))
+      adapters.setDetails(listed.adapters)
+    },
+    () => adapters.setDetails([]),
+  )
+  await unlessRefused(async () => {
     const log = /** @type {{ activities: Activity[] }} */ (await api.get(`v1/activities?size=${ACTIVITIES_SHOWN}`))
     showActivities(log.activities)
+  }, showNoActivities)
+}
+
+/**
+ * @param {() => Promise<void>} part
+ * @param {(reason: string) => void} onRefused
+ */
+async function unlessRefused(part, onRefused) {
+  try {
+    await part()
   } catch (error) {
     if (!(error instanceof Refusal)) throw error
-    showNoActivities(error.message)
+    onRefused(error.message)
   }
 }
 
@@ -131,8 +147,10 @@ function setState(state, text) {
 }
 
 /** @param {unknown} error */
-function silenceText(error) {
+function failureText(error) {
   const since = lastAnswerMs === 0 ? '' : ` since ${timeText(lastAnswerMs)}`
   if (error instanceof Refusal) return `The engine refuses${since}: ${error.message}`
-  return `The engine does not answer${since}; asking again every 2 s`
+  if (error instanceof Silence) return `The engine does not answer${since}; asking again every 2 s`
+  reportError(error)
+  return 'This page failed; the console of the browser has the details'
 }

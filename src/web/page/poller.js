@@ -5,6 +5,7 @@ export class Poller {
   #timer = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined)
   #isRunning = false
   #isHeld = false
+  #isWanted = false // asked for while a cycle was running
 
   /**
    * @param {number} intervalMs from the end of one cycle to the start of the next.
@@ -19,6 +20,7 @@ export class Poller {
   /** Starts, or goes on at once. */
   go() {
     this.#isHeld = false
+    this.#isWanted = this.#isRunning
     this.#next(0)
   }
 
@@ -39,6 +41,8 @@ export class Poller {
     this.#isRunning = true
     await this.#cycle()
     this.#isRunning = false
-    this.#next(this.#intervalMs)
+    const delayMs = this.#isWanted ? 0 : this.#intervalMs
+    this.#isWanted = false
+    this.#next(delayMs)
   }
 }

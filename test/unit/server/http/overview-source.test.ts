@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { ManualClock } from '../../../../src/core/clock.ts'
 import { MetricCells } from '../../../../src/metrics/cells.ts'
+import { StackDistance } from '../../../../src/metrics/reuse-distance.ts'
 import { WouldHit } from '../../../../src/metrics/would-hit.ts'
 import { OverviewSource, TENANTS_SHOWN } from '../../../../src/server/http/overview-source.ts'
 
 function rig() {
   const cells = MetricCells.create({ maxTenants: 16, busCapacityEvents: 64 })
-  const wouldHit = new WouldHit()
+  const wouldHit = new WouldHit(new StackDistance(1024))
   const clock = new ManualClock()
   const facts = { version: '1', startedAt: '2026-01-01T00:00:00.000Z', device: null }
   return { cells, wouldHit, clock, source: new OverviewSource({ cells, wouldHit, clock, ...facts }) }
