@@ -89,7 +89,7 @@ export interface AdapterOptions {
 export const ADAPTER_LIMITS_DEFAULT: AdapterLimits = {
   storeDeadlineMs: 30_000,
   loadDeadlineMs: 10_000,
-  lookupDeadlineMs: 2_000,
+  lookupDeadlineMs: 500,
   abandonAfterMs: 1_000,
   retries: 2,
   retryDelayMs: 50,

@@ -121,7 +121,8 @@ it('a verification finds a flipped bit, quarantines the object, and says so by i
   expect(again).toMatchObject({ code: 0, kind: 'verify', state: 'done', ok: 9, corrupt: 0 })
   expect(filesBelow(join(home.dataDir, 'l2', 'disk', 'quarantine')).length).toBe(1)
   const { activities } = await client.must('GET', '/v1/activities?resourceType=adapter')
-  expect(activities[0]).toMatchObject({
+  expect(activities[0]).toMatchObject({ action: 'ACTIVITY_ACTION_ADAPTER_JOB_END', actorType: 'ACTOR_TYPE_SYSTEM' })
+  expect(activities[1]).toMatchObject({
     action: 'ACTIVITY_ACTION_ADAPTER_JOB_START',
     actorType: 'ACTOR_TYPE_TOKEN',
     resourceId: 'disk',
