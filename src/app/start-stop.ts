@@ -20,6 +20,7 @@ import { EngineActs } from './engine-acts.ts'
 import { HashThread } from './hash-thread.ts'
 import { IoPool } from './io-pool.ts'
 import { type L1Memory, type L1MemoryParts, openL1Memory } from './l1-memory.ts'
+import type { PushTarget } from './metrics-service.ts'
 import { openStorage } from './open-storage.ts'
 import { readPushFiles } from './push-files.ts'
 import { QuotaFile } from './quota-file.ts'
@@ -104,8 +105,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   const dataDir = DataDirectory.take(general.dataDir)
   cleanup.add(() => dataDir.release())
   await checkSurfaces(config, clock)
-  const push =
-    config.push.endpoint === '' ? null : { options: config.push, sender: readPushFiles(config.push), version }
+  const push = pushTarget(config, version)
   const memory = await openMemory(parts, dataDir, clock)
   cleanup.add(() => memory.close())
   const { segment } = memory
@@ -119,17 +119,8 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   const device = openDevice(config, segment, clock)
   const { tracer, ring } = openTracing(config.push, clock, cells)
   const acts = new EngineActs(clock)
-  const { runtime, takenOver } = await startRuntime({
-    config,
-    logger,
-    clock,
-    cells,
-    device,
-    memory,
-    pool,
-    tracer,
-    acts,
-  })
+  const made = { clock, cells, device, memory, pool, tracer, acts }
+  const { runtime, takenOver } = await startRuntime({ config, logger, ...made })
   cleanup.add(() => runtime.stop())
   runtime.quotas.keepIn(new QuotaFile(dataDir.path))
   cleanup.add(() => runtime.engine.adapters.close())
@@ -149,10 +140,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
       version,
       isRecovery: dataDir.wasLeftOpen,
       takenOver,
-      activities: config.activities,
-      http: config.http,
-      prometheus: config.prometheus,
-      tokenizer: config.tokenizer,
+      ...surfaceOptions(config),
       push,
       spans: ring,
     },
@@ -174,6 +162,16 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
     return stopped
   }
   return { addresses, simulated, takenOver, stop }
+}
+
+/** Where metrics and traces are pushed; null = nowhere. @throws CacheError CONFIG_INVALID */
+function pushTarget({ push }: ServeConfig, version: string): PushTarget | null {
+  return push.endpoint === '' ? null : { options: push, sender: readPushFiles(push), version }
+}
+
+/** The options of the service thread. */
+function surfaceOptions({ activities, http, prometheus, tokenizer }: ServeConfig) {
+  return { activities, http, prometheus, tokenizer }
 }
 
 function openMemory(
