@@ -101,6 +101,7 @@ export const L2_TENANT_FIELDS = [
   'storeFailedError',
   'storeFailedTimeout',
   'storeFailedFull',
+  'storeFailedCorrupt', // altered in L1 before it was written
   'storeFailedCancelled',
   'storeSkippedQueueFull', // never submitted
   'storeSkippedEvicted',

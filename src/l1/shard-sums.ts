@@ -49,6 +49,14 @@ export class ShardSums {
     return isKnown ? words[shard * SHARD_WORDS + CHECKSUM]! : -1
   }
 
+  /** The shard of a rank of a chunk that is still found, under its generation, with this checksum; NO_SHARD if not. */
+  find(id: number, generation: number, rank: number, sum: number): number {
+    const { table } = this.#residency
+    const isSame = (table.words[id * CHUNK_WORDS + GENERATION]! & GENERATION_MASK) === generation
+    if (!isSame || this.#residency.stateOf(id) !== LIVE || this.get(id, rank) !== sum) return NO_SHARD
+    return this.#shardOf(id, rank)
+  }
+
   /** Fills `out` with shards that have a checksum, from shard number `from` on. @returns where to go on; -1 = the end. */
   list(from: number, out: SumList): number {
     const { shards, arena } = this.#residency

@@ -21,7 +21,7 @@ export function makeAdapter(
   return make(backend)
 }
 
-type Answer = Partial<Pick<AdapterReply, 'amount' | 'perKey' | 'inline' | 'page' | 'tenants'>>
+type Answer = Partial<Pick<AdapterReply, 'amount' | 'perKey' | 'sums' | 'inline' | 'page' | 'tenants'>>
 type RequestOf<Kind extends AdapterRequest['kind']> = Extract<AdapterRequest, { readonly kind: Kind }>
 
 /**
@@ -66,19 +66,20 @@ class AdapterHost {
   }
 
   #reply({ id, adapter }: AdapterRequest, answer: Answer, error: unknown): void {
-    const { amount = 0, perKey = null, inline = null, page = null, tenants = null } = answer
+    const { amount = 0, perKey = null, sums = null, inline = null, page = null, tenants = null } = answer
     const usage = this.#adapters.get(adapter)?.usage() ?? null
     const reply: AdapterReply = {
       id,
       amount,
       perKey,
+      sums,
       inline,
       page,
       tenants,
       usage,
       error: error === null ? null : toWire(error),
     }
-    const moved = [perKey, inline].filter((bytes) => bytes !== null)
+    const moved = [perKey, sums, inline].filter((bytes) => bytes !== null)
     this.#port.postMessage(
       reply,
       moved.map(({ buffer }) => buffer),
@@ -98,7 +99,7 @@ class AdapterHost {
         const outcomes = new Uint8Array(request.count)
         const sources = this.#views(request, request.inline)
         const amount = await this.#adapterOf(request).store(request, sources, outcomes, signal)
-        return { amount, perKey: outcomes }
+        return { amount, perKey: outcomes, sums: request.sums ?? null }
       }
       case 'load':
         return this.#load(request, signal)

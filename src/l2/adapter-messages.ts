@@ -36,7 +36,7 @@ export type RequestBody =
   | ({ readonly kind: 'remove' } & KeyMessage)
   | ({ readonly kind: 'scrub' } & KeyMessage)
   | { readonly kind: 'list'; readonly cursor: string; readonly countMax: number }
-  | ({ readonly kind: 'store' } & KeyMessage & ObjectBytes)
+  | ({ readonly kind: 'store'; readonly sums: Uint32Array<ArrayBuffer> | undefined } & KeyMessage & ObjectBytes)
   | ({ readonly kind: 'load' } & KeyMessage & ObjectBytes)
   | { readonly kind: 'clear'; readonly model: string | undefined; readonly salt: string | undefined }
   | { readonly kind: 'quotas'; readonly changes: QuotaChanges }
@@ -53,6 +53,8 @@ export interface AdapterReply {
   readonly amount: number
   /** Outcomes, or what a lookup found. */
   readonly perKey: Uint8Array<ArrayBuffer> | null
+  /** Of a store that came with sums: all of them, as far as they are known now. */
+  readonly sums: Uint32Array<ArrayBuffer> | null
   /** Loaded objects that have no place in the arena. */
   readonly inline: Uint8Array<ArrayBuffer> | null
   readonly page: ObjectPage | null

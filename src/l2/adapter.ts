@@ -5,7 +5,10 @@ export const OUTCOME_OK = 0
 export const OUTCOME_NOT_FOUND = 1
 /** The backend failed or timed out for this key. */
 export const OUTCOME_FAILED = 2
-/** The record is torn, altered, or of another layout: it was quarantined and counted. */
+/**
+ * Loads: the record is torn, altered, or of another layout; it was quarantined and counted. Stores: the bytes are not
+ * those of the sum that came with them; nothing was written.
+ */
 export const OUTCOME_CORRUPT = 3
 /** Stores only: no room, even after the adapter's own eviction. */
 export const OUTCOME_FULL = 4
@@ -33,6 +36,11 @@ export interface KeyBatch {
   readonly count: number
   readonly hashes: Uint8Array
   readonly parents: Uint8Array
+  /**
+   * Stores only: the `payloadSum` of each object, as its owner knows it. 0 = not known; the adapter fills in what it
+   * found when it wrote the object.
+   */
+  readonly sums?: Uint32Array | undefined
 }
 
 /** Some of the objects of an adapter. */
@@ -88,7 +96,8 @@ export interface L2Adapter {
 
   /**
    * Writes sources[i] (shardBytes bytes) as object i. The caller leaves sources untouched until the promise
-   * settles. An object is visible only whole. An object already there is OK and not written again.
+   * settles. An object is visible only whole. An object already there is OK and not written again. One that is not
+   * of its sum (`batch.sums`) is CORRUPT and not written.
    *
    * @param outcomes out: one OUTCOME_* a key.
    * @returns bytes written, summed over newly written objects.
@@ -146,6 +155,11 @@ export interface L2Adapter {
 
   /** Flushes and closes. Further calls reject with L2_UNAVAILABLE. */
   close(): Promise<void>
+}
+
+/** What the end of another write of an object says to who waited for it: that one's bytes were its own. */
+export function outcomeOfOther(outcome: number): number {
+  return outcome === OUTCOME_CORRUPT ? OUTCOME_FAILED : outcome
 }
 
 /** The error of `list` where there is none. */

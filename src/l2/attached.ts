@@ -280,6 +280,7 @@ export class Attached {
 function failureField(direction: Direction, outcome: number, cause: FailureCause): AdapterTenantField {
   if (direction === 'store') {
     if (outcome === OUTCOME_FULL) return 'storeFailedFull'
+    if (outcome === OUTCOME_CORRUPT) return 'storeFailedCorrupt'
     if (cause === 'timeout') return 'storeFailedTimeout'
     return cause === 'cancelled' ? 'storeFailedCancelled' : 'storeFailedError'
   }

@@ -91,15 +91,19 @@ export class RecordFormat {
   /**
    * Writes the header of key `index` into `header` (HEADER_BYTES).
    * @param payload the object's bytes, shardBytes of them.
+   * @returns false when they are not those of `batch.sums`: the header is not for use.
    */
-  encode(batch: KeyBatch, index: number, payload: Uint8Array, header: Buffer): void {
+  encode(batch: KeyBatch, index: number, payload: Uint8Array, header: Buffer): boolean {
     assert(payload.length === this.#space.shardBytes, 'payload of another length than its space')
+    const sum = payloadSum(payload)
+    if (!isExpected(batch, index, sum)) return false
     this.#template.copy(header)
-    header.writeUInt32LE(payloadSum(payload), 24)
+    header.writeUInt32LE(sum, 24)
     const at = index * HASH_BYTES
     header.set(batch.hashes.subarray(at, at + HASH_BYTES), 32)
     header.set(batch.parents.subarray(at, at + HASH_BYTES), 64)
     header.writeUInt32LE(crc32(header.subarray(0, HEADER_CHECKSUM_AT)), HEADER_CHECKSUM_AT)
+    return true
   }
 
   /**
@@ -169,4 +173,11 @@ function payloadBytesOf(header: Buffer): number {
 /** The checksum of a payload; of one that comes in pieces, with that of the pieces before. */
 export function payloadSum(piece: Uint8Array, before = 0): number {
   return crc32(piece, before)
+}
+
+/** Whether payload `index` of a store has the sum that came with it. One that was not known is filled in. */
+export function isExpected({ sums }: KeyBatch, index: number, sum: number): boolean {
+  if (sums === undefined) return true
+  if (sums[index] === 0) sums[index] = sum
+  return sums[index] === sum
 }

@@ -141,8 +141,11 @@ export class RemoteAdapter implements L2Adapter {
     outcomes: Uint8Array,
     signal: AbortSignal,
   ): Promise<number> {
-    const reply = await this.#ask({ kind: 'store', ...keysOf(batch), ...this.#bytesOf(sources, true) }, signal)
+    const sums = batch.sums === undefined ? undefined : new Uint32Array(batch.sums.subarray(0, batch.count))
+    const body = { kind: 'store', ...keysOf(batch), sums, ...this.#bytesOf(sources, true) } as const
+    const reply = await this.#ask(body, signal)
     outcomes.set(reply.perKey!)
+    if (reply.sums !== null) batch.sums?.set(reply.sums)
     return reply.amount
   }
 

@@ -142,6 +142,7 @@ export const L2_METRICS = [
       error: 'storeFailedError',
       timeout: 'storeFailedTimeout',
       full: 'storeFailedFull',
+      corrupt: 'storeFailedCorrupt',
       cancelled: 'storeFailedCancelled',
     }),
   }),

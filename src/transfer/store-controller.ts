@@ -12,6 +12,7 @@ import type { AdapterSet, Attached, BatchResult } from '../l2/adapter-set.ts'
 import { keySpaceOf } from './key-batches.ts'
 import type { TransferOptions } from './options.ts'
 import { StoreLane } from './store-lane.ts'
+import { StoreSums } from './store-sums.ts'
 import { TouchSketch } from './touch-sketch.ts'
 import { WriteBack } from './write-back.ts'
 
@@ -59,6 +60,7 @@ export class StoreController {
   readonly #refs = new ChunkRefs()
   readonly #slots = new SlotList()
   readonly #found = new ChunkRefs()
+  readonly #sums: StoreSums
   readonly #hash = new Uint32Array(HASH_WORDS)
   #touches: TouchSketch | undefined
   #inflightBatches = 0
@@ -74,6 +76,7 @@ export class StoreController {
       lanes: () => this.#writeBackLanes,
       isAdmitted: (lane, id) => this.#isAdmitted(lane, id),
     })
+    this.#sums = new StoreSums(l1)
     const cycle = () => this.pump()
     this.#loop = new SupervisedLoop({
       name: 'store',
@@ -263,7 +266,7 @@ export class StoreController {
     assert(isTaken, 'a batch over its budget')
     lane.inflightBatches += 1
     this.#inflightBatches += 1
-    const refs = lane.marks === undefined ? undefined : this.#heldRefs(present)
+    const refs = this.#heldRefs(present)
     const settle = () => {
       l1.release(lease)
       lane.budget.release(bytes)
@@ -275,7 +278,8 @@ export class StoreController {
     adapters
       .submitStore(lane.adapter, spec.tenant, batch, sources, undefined, span)
       .then((result) => {
-        if (refs !== undefined) this.#noteOutcomes(lane, refs, result)
+        this.#sums.settle(refs, rank, batch.sums!, result.outcomes)
+        this.#noteOutcomes(lane, refs, result)
         return result.quiesced
       })
       .catch((error: unknown) => onError('store', error))
@@ -286,9 +290,11 @@ export class StoreController {
     const { l1 } = this.#parts
     const hashes = new Uint32Array(held * HASH_WORDS)
     const parents = new Uint32Array(held * HASH_WORDS)
+    const sums = new Uint32Array(held)
     let word = 0
     for (let at = 0; at < present.length; at += 1) {
       if (present[at] === 0) continue
+      sums[word / HASH_WORDS] = Math.max(0, l1.sums.get(this.#refs.id[at]!, rank))
       l1.queries.copyHash(this.#refs.id[at]!, hashes, word)
       l1.queries.copyParentHash(this.#refs.id[at]!, parents, word)
       word += HASH_WORDS
@@ -299,6 +305,7 @@ export class StoreController {
       count: held,
       hashes: new Uint8Array(hashes.buffer),
       parents: new Uint8Array(parents.buffer),
+      sums,
     }
   }
 
@@ -313,9 +320,10 @@ export class StoreController {
   /** What did not arrive is to be handed over again, after a while: an adapter that is full would refuse at once. */
   #noteOutcomes(lane: StoreLane, refs: ChunkRefs, { outcomes }: BatchResult): void {
     const { marks } = lane
+    if (marks === undefined) return
     for (let at = 0; at < refs.count; at += 1) {
-      if (outcomes[at] === OUTCOME_OK) marks!.noteStored(refs.id[at]!, refs.generation[at]!)
-      else marks!.forget(refs.id[at]!, refs.generation[at]!)
+      if (outcomes[at] === OUTCOME_OK) marks.noteStored(refs.id[at]!, refs.generation[at]!)
+      else marks.forget(refs.id[at]!, refs.generation[at]!)
     }
     if (outcomes.some((outcome) => outcome !== OUTCOME_OK)) lane.pausedUntilMs = this.#parts.clock.nowMs() + PAUSE_MS
   }

@@ -1,7 +1,15 @@
 import { MessageChannel } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { type KeyBatch, type L2Adapter, OUTCOME_FULL, OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../src/l2/adapter.ts'
+import {
+  type KeyBatch,
+  type L2Adapter,
+  OUTCOME_CORRUPT,
+  OUTCOME_FULL,
+  OUTCOME_NOT_FOUND,
+  OUTCOME_OK,
+} from '../../src/l2/adapter.ts'
 import { hostAdapters } from '../../src/l2/adapter-host.ts'
+import { payloadSum } from '../../src/l2/object-format.ts'
 import type { BackendOptions } from '../../src/l2/options.ts'
 import { AdapterLink } from '../../src/l2/remote-adapter.ts'
 import { ArenaClient } from '../support/arena-client.ts'
@@ -132,6 +140,37 @@ export function l2AdapterContract(name: string, subject: Subject, options = {}):
       await adapter.store(chainBatch(SPACE, 1, 0, 1), sources, new Uint8Array(1), NEVER)
       sources[0]!.fill(0)
       expect(await loadChain(adapter, 1, 0, 1)).toEqual([OUTCOME_OK])
+    })
+
+    it('stores nothing of which the bytes have another sum than its owner knows', async () => {
+      const sources = payloads(1, 0, 3)
+      const sums = Uint32Array.from(sources, (source) => payloadSum(source))
+      sources[1]![400]! ^= 4
+      const outcomes = new Uint8Array(3)
+      const written = await adapter.store({ ...chainBatch(SPACE, 1, 0, 3), sums }, sources, outcomes, NEVER)
+      expect([...outcomes]).toEqual([OUTCOME_OK, OUTCOME_CORRUPT, OUTCOME_OK])
+      expect(written).toBe(2 * SPACE.shardBytes)
+      expect(await lookupChain(adapter, 1, 0, 3)).toEqual([1, 0, 1])
+      expect(adapter.usage()).toMatchObject({ objects: 2, bytes: 2 * subject.objectBytes, checksumFailures: 0 })
+      expect(await storeChain(adapter, 1, 1, 2)).toEqual([OUTCOME_OK])
+      expect(await loadChain(adapter, 1, 0, 3)).toEqual([OUTCOME_OK, OUTCOME_OK, OUTCOME_OK])
+    })
+
+    it('ends a batch well of which every object has another sum', async () => {
+      const sums = Uint32Array.of(1, 2)
+      const outcomes = new Uint8Array(2)
+      const batch = { ...chainBatch(SPACE, 1, 0, 2), sums }
+      expect(await adapter.store(batch, payloads(1, 0, 2), outcomes, NEVER)).toBe(0)
+      expect([...outcomes]).toEqual([OUTCOME_CORRUPT, OUTCOME_CORRUPT])
+      expect(adapter.usage().objects).toBe(0)
+    })
+
+    it('fills in the sums that its caller does not know', async () => {
+      const sources = payloads(1, 0, 3)
+      const expected = sources.map((source) => payloadSum(source))
+      const sums = Uint32Array.of(0, expected[1]!, 0)
+      await adapter.store({ ...chainBatch(SPACE, 1, 0, 3), sums }, sources, new Uint8Array(3), NEVER)
+      expect([...sums]).toEqual(expected)
     })
 
     it('removes objects, and says how many were there', async () => {

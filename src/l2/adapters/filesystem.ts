@@ -8,9 +8,11 @@ import {
   type KeyBatch,
   type L2Adapter,
   type ObjectPage,
+  OUTCOME_CORRUPT,
   OUTCOME_FAILED,
   OUTCOME_FULL,
   OUTCOME_OK,
+  outcomeOfOther,
   type QuotaChanges,
   type TenantUsage,
 } from '../adapter.ts'
@@ -26,7 +28,7 @@ import { type DirectoryLock, takeDirectory, unwritable } from './directory-lock.
 import { type Disk, isFull } from './disk.ts'
 import { type Lane, Lanes } from './lanes.ts'
 import { Manifest } from './manifest.ts'
-import { fileBytes, ObjectFiles } from './object-files.ts'
+import { fileBytes, ObjectFiles, type ObjectWrite } from './object-files.ts'
 import { hexOf, ObjectReader, type Reading } from './object-reader.ts'
 import { ObjectRemover } from './object-remover.ts'
 
@@ -47,15 +49,7 @@ interface Work extends Reading {
   fullKey: number
 }
 
-/** One object being written. */
-interface Write {
-  readonly node: number
-  /** How it ends: an OUTCOME_*. */
-  readonly ended: Promise<number>
-  end(outcome: number): void
-}
-
-type Place = number | { readonly write: Write; readonly isOwn: boolean }
+type Place = number | { readonly write: ObjectWrite; readonly isOwn: boolean }
 
 /** How far the time of last use on the disk may lag behind. */
 const STAMP_STEP_MS = 60_000
@@ -87,7 +81,7 @@ export class FilesystemAdapter implements L2Adapter {
   readonly #index = new ObjectIndex(1024, this.#spaces)
   readonly #formats = new Map<number, RecordFormat>()
   /** By pending node. */
-  readonly #writing = new Map<number, Write>()
+  readonly #writing = new Map<number, ObjectWrite>()
   readonly #running = new Set<Promise<unknown>>()
   #lock: DirectoryLock | undefined
   #isOpen = false
@@ -309,7 +303,7 @@ export class FilesystemAdapter implements L2Adapter {
   async #storeOne(work: Work, key: number, source: Uint8Array, lane: Lane, leaves: Map<string, number[]>) {
     const place = await this.#remover.alone(() => this.#begin(work, key))
     if (typeof place === 'number') return place
-    if (!place.isOwn) return place.write.ended
+    if (!place.isOwn) return outcomeOfOther(await place.write.ended)
     const outcome = await this.#write(work, key, place.write.node, source, lane.header)
     this.#writing.delete(place.write.node)
     if (outcome === OUTCOME_OK) {
@@ -347,7 +341,10 @@ export class FilesystemAdapter implements L2Adapter {
     const { batch, space } = work
     const hash = hexOf(batch.hashes, key)
     try {
-      work.format.encode(batch, key, source, header)
+      if (!work.format.encode(batch, key, source, header)) {
+        this.#index.cancel(node)
+        return OUTCOME_CORRUPT
+      }
       await this.#files.write(space, hash, header, source)
     } catch (error) {
       this.#index.cancel(node)

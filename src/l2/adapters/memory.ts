@@ -1,4 +1,3 @@
-import { crc32 } from 'node:zlib'
 import { assert } from '../../core/assert.ts'
 import { CacheError } from '../../core/errors.ts'
 import {
@@ -15,6 +14,7 @@ import {
   type TenantUsage,
 } from '../adapter.ts'
 import { followsNeighbour, keyWords } from '../key-words.ts'
+import { isExpected, payloadSum } from '../object-format.ts'
 import { NO_NODE, ObjectIndex } from '../object-index.ts'
 import { objectPage } from '../object-pages.ts'
 import { FITS, NO_ROOM, ObjectRoom, tenantsOf } from '../object-room.ts'
@@ -75,15 +75,14 @@ export class MemoryAdapter implements L2Adapter {
       // No room for a chunk means none for what follows it: a child is worth nothing without its parent.
       const isRefused = followsNeighbour(hashes, parents, key) && outcomes[key - 1] === OUTCOME_FULL
       const node = this.#index.begin(space.id, hashes, parents, key, batch.space.shardBytes)
-      if (!isRefused && this.#makeRoom(space.id)) {
-        this.#keep(node, sources[key]!, batch.space.shardBytes)
-        this.#index.publish(node)
-        if (this.#options.keepBytes) bytes += batch.space.shardBytes
-        outcomes[key] = OUTCOME_OK
-      } else {
+      const hasRoom = !isRefused && this.#makeRoom(space.id)
+      outcomes[key] = hasRoom ? this.#keep(node, batch, key, sources[key]!) : OUTCOME_FULL
+      if (outcomes[key] !== OUTCOME_OK) {
         this.#index.cancel(node)
-        outcomes[key] = OUTCOME_FULL
+        continue
       }
+      this.#index.publish(node)
+      if (this.#options.keepBytes) bytes += batch.space.shardBytes
     }
     this.#index.refresh(space.id, hashes, parents, batch.count)
     return bytes
@@ -213,11 +212,15 @@ export class MemoryAdapter implements L2Adapter {
     return true
   }
 
-  #keep(node: number, source: Uint8Array, shardBytes: number): void {
-    if (!this.#options.keepBytes) return
-    assert(source.length === shardBytes, 'payload of another length than its space')
-    this.#payloads[node] = new Uint8Array(source)
-    this.#sums[node] = crc32(source)
+  #keep(node: number, batch: KeyBatch, key: number, source: Uint8Array): number {
+    if (!this.#options.keepBytes) return OUTCOME_OK
+    assert(source.length === batch.space.shardBytes, 'payload of another length than its space')
+    const payload = new Uint8Array(source)
+    const sum = payloadSum(payload)
+    if (!isExpected(batch, key, sum)) return OUTCOME_CORRUPT
+    this.#payloads[node] = payload
+    this.#sums[node] = sum
+    return OUTCOME_OK
   }
 
   #read(node: number, target: Uint8Array): number {
@@ -230,7 +233,7 @@ export class MemoryAdapter implements L2Adapter {
 
   /** Whether bytes are those that were stored; an object of which they are not is dropped. */
   #check(node: number, bytes: Uint8Array): number {
-    if (crc32(bytes) === this.#sums[node]) return OUTCOME_OK
+    if (payloadSum(bytes) === this.#sums[node]) return OUTCOME_OK
     this.#checksumFailures += 1
     this.#drop(node)
     return OUTCOME_CORRUPT

@@ -6,6 +6,14 @@ import type { SpaceEntry } from '../space-table.ts'
 import { type Disk, errorCode } from './disk.ts'
 import { RecordIo } from './record-io.ts'
 
+/** One object being written. */
+export interface ObjectWrite {
+  readonly node: number
+  /** How it ends: an OUTCOME_*. */
+  readonly ended: Promise<number>
+  end(outcome: number): void
+}
+
 /**
  * The files of the filesystem adapter and the order of calls that makes each of them appear whole or not at all.
  *

@@ -1,5 +1,5 @@
 import { CacheError } from '../../../core/errors.ts'
-import { OUTCOME_FAILED, OUTCOME_FULL, OUTCOME_OK } from '../../adapter.ts'
+import { OUTCOME_CORRUPT, OUTCOME_FAILED, OUTCOME_FULL, OUTCOME_OK, outcomeOfOther } from '../../adapter.ts'
 import { followsNeighbour } from '../../key-words.ts'
 import { HEADER_BYTES } from '../../object-format.ts'
 import type { ObjectBatch } from './object-batch.ts'
@@ -50,7 +50,7 @@ export class ObjectWriter {
     const commands = writes.map(({ key }) => setObject(keys[key]!, format, batch, key, sources[key]!))
     await this.#servers.run('objects', commands, signal)
     for (const [at, write] of writes.entries()) this.#end(work, write, commands[at]!.reply!)
-    for (const [key, ended] of others) outcomes[key] = await ended
+    for (const [key, ended] of others) outcomes[key] = outcomeOfOther(await ended)
     return [...questions, ...commands]
   }
 
@@ -112,16 +112,18 @@ export class ObjectWriter {
   #end(work: ObjectBatch, write: Write, reply: Reply): void {
     const { key, node } = write
     this.#writing.delete(node)
-    const outcome = reply === 'OK' || reply === null ? OUTCOME_OK : isFull(reply) ? OUTCOME_FULL : OUTCOME_FAILED
+    const outcome = outcomeOf(reply)
     if (outcome === OUTCOME_OK) this.#pool.publish(node)
     else this.#pool.index.cancel(node)
     if (reply === 'OK') work.bytes += work.batch.space.shardBytes
-    if (reply instanceof CacheError) this.#pool.distrust() // it may be there or not
+    if (reply instanceof CacheError && outcome !== OUTCOME_CORRUPT) this.#pool.distrust() // it may be there or not
     work.outcomes[key] = outcome
     write.end(outcome)
   }
 }
 
-function isFull(reply: Reply): boolean {
-  return reply instanceof ServerError && reply.word === 'OOM'
+function outcomeOf(reply: Reply): number {
+  if (reply === 'OK' || reply === null) return OUTCOME_OK
+  if (reply instanceof ServerError && reply.word === 'OOM') return OUTCOME_FULL
+  return reply instanceof CacheError && reply.code === 'L2_CORRUPT' ? OUTCOME_CORRUPT : OUTCOME_FAILED
 }

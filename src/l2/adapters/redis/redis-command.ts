@@ -23,13 +23,14 @@ export interface Bulk {
 export type Reply = number | string | null | Bulk | ServerError | CacheError
 
 /**
- * One command and its answer. `parts` is asked for when the command is sent: sums are taken then, not before.
+ * One command and its answer. `parts` is asked for when the command is sent: sums are taken then, not before. An error
+ * in place of them is its reply, and nothing is sent.
  * The bytes of parts and places are the connection's until `reply` is set.
  */
 export interface RedisCommand {
   /** Decides which node of a Cluster gets the command. */
   readonly key: string
-  readonly parts: () => readonly Uint8Array[]
+  readonly parts: () => readonly Uint8Array[] | CacheError
   /** Bytes sent and asked for, for the window. */
   readonly bytes: number
   /** Where a bulk string goes, in order; empty = it is dropped. */

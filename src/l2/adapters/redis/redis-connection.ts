@@ -155,9 +155,14 @@ export class RedisConnection {
   }
 
   #write(one: RedisCommand): void {
+    const parts = one.parts()
+    if (parts instanceof CacheError) {
+      this.#windowBytes -= one.bytes
+      end(one, parts)
+      return
+    }
     const sent = { command: one, isFlushed: false }
     this.#sent.push(sent)
-    const parts = one.parts()
     for (let at = 0; at < parts.length - 1; at += 1) this.#socket.write(parts[at]!)
     this.#socket.write(parts.at(-1)!, () => {
       sent.isFlushed = true

@@ -1,5 +1,12 @@
 import { HASH_WORDS } from '../../../core/hash-chain.ts'
-import { type KeyBatch, OUTCOME_FAILED, OUTCOME_FULL, OUTCOME_OK } from '../../adapter.ts'
+import {
+  type KeyBatch,
+  OUTCOME_CORRUPT,
+  OUTCOME_FAILED,
+  OUTCOME_FULL,
+  OUTCOME_OK,
+  outcomeOfOther,
+} from '../../adapter.ts'
 import { followsNeighbour, type KeyWords, keyWords } from '../../key-words.ts'
 import { HEADER_BYTES, type RecordFormat } from '../../object-format.ts'
 import type { SpaceEntry } from '../../space-table.ts'
@@ -76,7 +83,7 @@ export class ObjectWriter {
     await this.#lanes.run(work.own.length, signal, (at, lane) => this.#write(work, work.own[at]!, lane))
     this.#cancel(work.own, outcomes, OUTCOME_FAILED) // what an abort left unbegun
     for (const { key, write } of work.others) {
-      outcomes[key] = await orAborted(write.ended, signal).catch(() => OUTCOME_FAILED)
+      outcomes[key] = outcomeOfOther(await orAborted(write.ended, signal).catch(() => OUTCOME_FAILED))
     }
     const isLost = outcomes.subarray(0, batch.count).every((outcome) => outcome === OUTCOME_FAILED)
     if (isLost && batch.count > 0) throw signal.aborted ? givenUp('the store') : (work.error ?? givenUp('the store'))
@@ -132,7 +139,10 @@ export class ObjectWriter {
       const bytes = HEADER_BYTES + source.length
       const isThere = options.lookup === 'head' && (await bucket.head(name, signal)) === bytes
       if (!isThere) {
-        work.format.encode(batch, key, source, lane.header)
+        if (!work.format.encode(batch, key, source, lane.header)) {
+          this.#cancel([write], work.outcomes, OUTCOME_CORRUPT)
+          return
+        }
         await upload(bucket, name, [lane.header, source], { partBytes, parallelism, background }, signal)
         work.bytes += source.length
       }
