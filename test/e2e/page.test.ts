@@ -91,6 +91,25 @@ describe('the dashboard page in Chromium', NEEDS_BROWSER, () => {
     expect(misdeeds).toEqual({ errors: [], foreignRequests: [] })
   })
 
+  it('has a policy that stops inline code, HTML from text, and requests to elsewhere', async () => {
+    const { page, misdeeds } = await openPage()
+    const refusals = await page.evaluate(`(async () => {
+      const failure = async (act) => { try { await act(); return 'done' } catch (error) { return error.name } }
+      const styled = document.createElement('p')
+      styled.setAttribute('style', 'position: fixed')
+      document.body.append(styled)
+      return [
+        await failure(() => { document.body.innerHTML = '<b>' }),
+        await failure(() => styled.setAttribute('onclick', 'window.isPwned = true')),
+        await failure(() => fetch('http://127.0.0.1:9/')),
+        getComputedStyle(styled).position,
+      ]
+    })()`)
+    expect(refusals).toEqual(['TypeError', 'TypeError', 'TypeError', 'static'])
+    expect(misdeeds.foreignRequests).toEqual([])
+    expect(misdeeds.errors.join('\n')).toMatch(/Content Security Policy/)
+  })
+
   it('drains an adapter and takes it back by keyboard, with a token that stays in the tab', async () => {
     const token = await home.token('admin')
     const { page, misdeeds } = await openPage()
