@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { composeEngine, type EngineRuntime } from '../../src/app/compose.ts'
 import type { Clock } from '../../src/core/clock.ts'
+import { Tracer } from '../../src/events/tracer.ts'
 import { L0_DEFAULTS } from '../../src/l0/options.ts'
 import type { MetricCells } from '../../src/metrics/cells.ts'
 
@@ -14,11 +15,13 @@ export interface BenchEngineSetup {
   readonly arenaBytes: number
   readonly chunkTokens: number
   readonly hashInlineChunks: number
+  /** Absent = nothing is traced. */
+  readonly tracer?: Tracer
 }
 
 /** An engine of L1 alone, on this thread, with the watermarks that `serve` has. An error of a loop ends the bench. */
 export function composeBenchEngine(setup: BenchEngineSetup): EngineRuntime {
-  const { clock, cells, memory, arenaBytes, chunkTokens, hashInlineChunks } = setup
+  const { clock, cells, memory, arenaBytes, chunkTokens, hashInlineChunks, tracer = Tracer.off() } = setup
   const l1 = {
     capacityBytes: arenaBytes,
     extentBytes: 0,
@@ -54,6 +57,6 @@ export function composeBenchEngine(setup: BenchEngineSetup): EngineRuntime {
   }
   return composeEngine(
     { engine, l0: L0_DEFAULTS, l1, transfer },
-    { clock, cells, memory, device: null, random, onError },
+    { clock, cells, memory, device: null, random, onError, tracer },
   )
 }
