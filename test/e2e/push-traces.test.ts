@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { EngineHome, type EngineProcess } from '../support/engine-process.ts'
 import { HttpClient, promptOf } from '../support/http-client.ts'
+import { Collector } from '../support/otel-backends.ts'
 import { OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver.ts'
 import { until } from '../support/until.ts'
 
@@ -20,11 +21,11 @@ afterEach(async () => {
   await receiver.stop()
 })
 
-async function start(ratio: string, endpoint = receiver.endpoint): Promise<EngineProcess> {
+async function start(ratio: string, endpoint = receiver.endpoint, ...more: string[]): Promise<EngineProcess> {
   const home = new EngineHome()
   homes.push(home)
   const push = ['--otlp-endpoint', endpoint, '--otlp-interval', '200ms', '--otlp-timeout', '2s']
-  return await home.start({ flags: ['--chunk-tokens', '16', ...push, '--otlp-trace-ratio', ratio] })
+  return await home.start({ flags: ['--chunk-tokens', '16', ...push, '--otlp-trace-ratio', ratio, ...more] })
 }
 
 /** A store of four chunks and a lookup that hits them. */
@@ -130,4 +131,32 @@ it('keeps spans while the receiver is away, and pushes them once it is back', as
   receiver = await OtlpReceiver.start(port)
   await sent('lookup')
   await until('the recovery is told', () => (engine.stderr.includes('traces are pushed again') ? true : undefined))
+})
+
+describe.each(['json', 'protobuf'])('as %s', (encoding) => {
+  it('is understood by a real OpenTelemetry Collector', async (context) => {
+    const collector = await Collector.start(context)
+    try {
+      const engine = await start('0.5', collector.endpoint, '--otlp-protocol', encoding)
+      await work(engine, { traceparent: TRACEPARENT, tracestate: 'vendor=a1' })
+      await engine.stop()
+      const spans = collector.spans().filter(({ trace }) => trace === TRACE)
+      const [lookup] = spans.filter(({ name }) => name === 'lookup')
+      expect(lookup).toMatchObject({ parent: CALLER, kind: 'Server', state: 'vendor=a1' })
+      expect(Math.abs(lookup!.startMs - Date.now())).toBeLessThan(60_000)
+      expect(lookup!.attributes).toMatchObject({
+        'kvtier.model_name': MODEL,
+        'kvtier.outcome': 'ok',
+        'kvtier.chunks': '4',
+        'kvtier.bytes': `${4 * SHARD_BYTES}`,
+      })
+      const stores = spans.filter(({ name }) => name === 'store')
+      expect(stores).toHaveLength(4)
+      const below = spans.filter(({ name }) => name === 'l2_store')
+      expect(below.length).toBeGreaterThan(0)
+      for (const { parent } of below) expect(stores.map(({ id }) => id)).toContain(parent)
+    } finally {
+      await collector.stop()
+    }
+  })
 })

@@ -11,6 +11,9 @@ import { goTool } from './go-program.ts'
 import { REPOSITORY } from './source-tree.ts'
 import { until } from './until.ts'
 
+/** Characters of a program's output that are kept. */
+const PRINTED_MAX = 1_000_000
+
 /** A program that runs in a folder of its own. `stop` ends it and takes the folder away. */
 class Server {
   readonly folder = mkdtempSync(join(tmpdir(), 'kvtier-backend-'))
@@ -21,9 +24,13 @@ class Server {
     this.#child = spawn(program, argv(this.folder), { stdio: ['ignore', 'pipe', 'pipe'] })
     for (const stream of [this.#child.stdout!, this.#child.stderr!]) {
       stream.setEncoding('utf8').on('data', (text: string) => {
-        this.#printed = (this.#printed + text).slice(-10_000)
+        this.#printed = (this.#printed + text).slice(-PRINTED_MAX)
       })
     }
+  }
+
+  get printed(): string {
+    return this.#printed
   }
 
   /** Resolves once an address answers. @throws Error with what it printed */
@@ -41,6 +48,20 @@ class Server {
     }
     rmSync(this.folder, { recursive: true, force: true })
   }
+}
+
+/** A span as a Collector read it. */
+export interface CollectedSpan {
+  readonly name: string
+  readonly trace: string
+  readonly id: string
+  /** Empty = none. */
+  readonly parent: string
+  readonly kind: string
+  readonly state: string
+  readonly startMs: number
+  /** Values as text. */
+  readonly attributes: Readonly<Record<string, string>>
 }
 
 /** A real OpenTelemetry Collector with the configuration of `config/otel`, on free ports. */
@@ -61,6 +82,7 @@ export class Collector {
     const config = parse(readFileSync(join(REPOSITORY, 'config/otel/collector.yaml'), 'utf8'))
     config.receivers.otlp.protocols.http.endpoint = `127.0.0.1:${otlp}`
     config.exporters.prometheus.endpoint = `127.0.0.1:${metrics}`
+    config.exporters.debug.verbosity = 'detailed'
     const server = new Server(program, (folder) => {
       writeFileSync(join(folder, 'collector.yaml'), stringify(config))
       return [`--config=file:${folder}/collector.yaml`]
@@ -73,6 +95,25 @@ export class Collector {
   /** What its Prometheus exporter shows. */
   async scrape(): Promise<ParsedExposition> {
     return parseExposition(await (await fetch(this.#metrics)).text())
+  }
+
+  /** The spans that it took, as its debug exporter writes them. */
+  spans(): CollectedSpan[] {
+    const blocks = this.#server.printed.split(/^Span #\d+$/m).slice(1)
+    return blocks.map((block) => {
+      const field = (name: string) => new RegExp(`^ {4}${name} *: *(.*)$`, 'm').exec(block)?.[1]?.trim() ?? ''
+      const attributes = [...block.matchAll(/^ {5}-> (kvtier\.[\w.]+): \w+\((.*)\)$/gm)]
+      return {
+        name: field('Name'),
+        trace: field('Trace ID'),
+        id: field('ID'),
+        parent: field('Parent ID'),
+        kind: field('Kind'),
+        state: field('TraceState'),
+        startMs: Date.parse(field('Start time').replace(' +0000 UTC', 'Z')),
+        attributes: Object.fromEntries(attributes.map(([, name, value]) => [name!, value!])),
+      }
+    })
   }
 
   stop(): Promise<void> {
