@@ -4,7 +4,8 @@ import { NO_ENTRY, TagIndex } from './tag-index.ts'
 
 // How it works. Time is a counter of touches; every chunk in the history has the time of its last touch, and two
 // Fenwick trees over times hold a 1 and the chunk's bytes there. The distance of a chunk is what the trees hold
-// after its time: the distinct chunks touched since. When times run out, the chunks are renumbered in order.
+// after its time: the distinct chunks touched since. When times run out, the chunks are renumbered in order. As long
+// as all chunks have the same length, bytes follow from counts, and their tree is left alone.
 //
 // The history is a spatial sample with a fixed maximum (Waldspurger et al., "Efficient MRC Construction with SHARDS",
 // FAST 2015): a chunk is followed when `sampleValue(tag) < threshold`. At first every chunk is; when the history is
@@ -40,6 +41,10 @@ export class StackDistance {
   #size = 0
   #now = 0
   #threshold = SAMPLE_ALL
+  /** Bytes of every chunk; meaningless once there are two lengths. */
+  #eachBytes = 0
+  #isUniform = true
+  // Of mixed lengths only.
   #totalBytes = 0
   #markTime = 0
   #markCount = 0
@@ -96,6 +101,7 @@ export class StackDistance {
   touch(tag: number, bytes: number, isBatch = false): boolean {
     if (sampleValue(tag) >= this.#threshold) return false
     if (this.#now === this.#times) this.#renumber()
+    if (this.#isUniform && bytes !== this.#eachBytes) this.#noteBytes(bytes)
     let entry = this.#index.find(tag)
     this.isSeen = entry !== NO_ENTRY
     if (this.isSeen) {
@@ -128,23 +134,36 @@ export class StackDistance {
       assert(this.#countUpTo(time) === count, 'count tree is wrong')
     }
     assert(count === this.#size && this.#size <= this.#capacity, 'history of another size')
-    assert(Math.abs(bytes - this.#totalBytes) < 1, 'bytes of the history are wrong')
+    const expected = this.#isUniform ? this.#size * this.#eachBytes : this.#totalBytes
+    assert(Math.abs(bytes - expected) < 1, 'bytes of the history are wrong')
     for (let i = 1; i < this.#size; i += 1) {
       assert(this.#value(i) <= this.#value((i - 1) >> 1), 'heap out of order')
     }
   }
 
   #measure(entry: number, isBatch: boolean): void {
-    let count = 0
+    const time = this.#timeOf[entry]!
+    const above = Math.max(0, this.#size - this.#countUpTo(time) - (isBatch ? this.#markCount : 0))
+    this.chunks = above / this.rate
+    this.bytes = (this.#isUniform ? above * this.#eachBytes : this.#bytesAbove(time, isBatch)) / this.rate
+  }
+
+  #bytesAbove(time: number, isBatch: boolean): number {
     let bytes = 0
-    for (let i = this.#timeOf[entry]! + 1; i > 0; i &= i - 1) {
-      count += this.#countTree[i]!
-      bytes += this.#bytesTree[i]!
+    for (let i = time + 1; i > 0; i &= i - 1) bytes += this.#bytesTree[i]!
+    return Math.max(0, this.#totalBytes - bytes - (isBatch ? this.#markBytes : 0))
+  }
+
+  /** A chunk of another length than all so far. */
+  #noteBytes(bytes: number): void {
+    if (this.#size === 0) {
+      this.#eachBytes = bytes
+      return
     }
-    const countAbove = this.#size - count - (isBatch ? this.#markCount : 0)
-    const bytesAbove = this.#totalBytes - bytes - (isBatch ? this.#markBytes : 0)
-    this.chunks = Math.max(0, countAbove) / this.rate
-    this.bytes = Math.max(0, bytesAbove) / this.rate
+    this.#isUniform = false
+    this.#totalBytes = this.#size * this.#eachBytes
+    this.#markBytes = this.#markCount * this.#eachBytes
+    this.#growBytesTree()
   }
 
   #countUpTo(time: number): number {
@@ -154,15 +173,13 @@ export class StackDistance {
   }
 
   #add(time: number, count: number, bytes: number): void {
-    for (let i = time + 1; i <= this.#times; i += i & -i) {
-      this.#countTree[i]! += count
-      this.#bytesTree[i]! += bytes
-    }
+    const tree = this.#countTree
+    for (let i = time + 1; i < tree.length; i += i & -i) tree[i]! += count
+    if (time >= this.#markTime) this.#markCount += count
+    if (this.#isUniform) return
+    for (let i = time + 1; i <= this.#times; i += i & -i) this.#bytesTree[i]! += bytes
     this.#totalBytes += bytes
-    if (time >= this.#markTime) {
-      this.#markCount += count
-      this.#markBytes += bytes
-    }
+    if (time >= this.#markTime) this.#markBytes += bytes
   }
 
   #place(entry: number): void {
@@ -195,18 +212,21 @@ export class StackDistance {
     this.#now = next
     this.#markTime = mark
     this.#countTree.fill(0)
+    for (let i = 1; i <= this.#times; i += 1) {
+      if (this.#entryAt[i - 1] !== 0) this.#countTree[i]! += 1
+      const parent = i + (i & -i)
+      if (parent <= this.#times) this.#countTree[parent]! += this.#countTree[i]!
+    }
+    if (!this.#isUniform) this.#growBytesTree()
+  }
+
+  #growBytesTree(): void {
     this.#bytesTree.fill(0)
     for (let i = 1; i <= this.#times; i += 1) {
       const held = this.#entryAt[i - 1]!
-      if (held !== 0) {
-        this.#countTree[i]! += 1
-        this.#bytesTree[i]! += this.#sizes[held - 1]!
-      }
+      if (held !== 0) this.#bytesTree[i]! += this.#sizes[held - 1]!
       const parent = i + (i & -i)
-      if (parent <= this.#times) {
-        this.#countTree[parent]! += this.#countTree[i]!
-        this.#bytesTree[parent]! += this.#bytesTree[i]!
-      }
+      if (parent <= this.#times) this.#bytesTree[parent]! += this.#bytesTree[i]!
     }
   }
 

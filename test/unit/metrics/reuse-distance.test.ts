@@ -89,3 +89,18 @@ it.each([7, 8])('stays within its bound and estimates distances past it (seed %i
   expect(sum / samples).toBeGreaterThan(0.9)
   expect(sum / samples).toBeLessThan(1.1)
 })
+
+it.each([9, 10])('counts bytes exactly also when a second length comes late (seed %i)', (seed) => {
+  const next = random(seed)
+  const history = new StackDistance(64)
+  const oracle = new PlainStack()
+  for (let step = 0; step < 2_000; step += 1) {
+    const tag = chunkTag(next(60), 0, 0)
+    const bytes = step < 1_000 || next(2) === 0 ? 1_000 : 300
+    const expected = oracle.distance(tag)
+    history.touch(tag, bytes)
+    if (expected !== undefined) expect({ chunks: history.chunks, bytes: history.bytes }).toEqual(expected)
+    oracle.touch(tag, bytes)
+    if (step % 25 === 0 || (step > 990 && step < 1_010)) history.verify()
+  }
+})
