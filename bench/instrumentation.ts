@@ -21,17 +21,23 @@ import { recordingGrowth } from './support/recording-growth.ts'
 /**
  * What all instrumentation costs a replay, in CPU time of the process, beside a build with recording switched off.
  *
- * `npm run bench -- instrumentation [TRACE.jsonl] [--pairs N] [--limit N] [--json]`. One side is the source as it is,
+ * `npm run bench -- instrumentation [TRACE.jsonl] [--pairs N] [--json]`. One side is the source as it is,
  * with a service thread that drains the events into histograms; the other is the same source with the recording taken
  * out (`support/build-without-recording.ts`), and no service thread. Both replay the same prompts, in turn, through a
- * new engine of L1 alone: once without bytes, once with the bytes of `kvtier replay`. CPU time counts every thread.
+ * new engine of L1 alone: without bytes, with the 64 bytes a token of `kvtier replay`, and with 1 KiB a token, which is
+ * still little. CPU time counts every thread.
  * When the ring of events is half full the replay waits, so that no event is dropped and none is had for nothing.
  */
 const PAIRS = 15
 const WARMUPS = 2
-const L1_CHUNKS = 18_279
-/** Prompts: fewer where bytes are moved. */
-const PROMPTS = { metadata: 12_000, bytes: 2_000 }
+
+/** What is replayed: bytes of a token (0 = none are kept), chunks that L1 holds, prompts of the trace. */
+const REPLAYS = {
+  'no bytes': { tokenBytes: 0, l1Chunks: 18_279, prompts: 12_000 },
+  'blocks of 32 KiB': { tokenBytes: 64, l1Chunks: 6_000, prompts: 4_000 },
+  'blocks of 512 KiB': { tokenBytes: 1_024, l1Chunks: 1_000, prompts: 400 },
+} as const
+type Replay = (typeof REPLAYS)[keyof typeof REPLAYS]
 const LIMITS = { metadataNsPerBlock: 150, bytesRatio: 1.03 }
 
 type Build = Pick<typeof import('../src/cli/replay-engine.ts'), 'openReplayEngine'>
@@ -140,14 +146,14 @@ async function compare(builds: { on: Build; off: Build }, settings: ReplaySettin
   }
 }
 
-function settingsOf(file: string, isMetadataOnly: boolean, limit: number): ReplaySettings {
+function settingsOf(file: string, { tokenBytes, l1Chunks, prompts }: Replay): ReplaySettings {
   const options = {
-    ...(isMetadataOnly ? { 'metadata-only': true as const } : {}),
+    ...(tokenBytes === 0 ? { 'metadata-only': true as const } : { 'kv-bytes-per-token': `${tokenBytes}` }),
     'flat-out': true as const,
     tiers: 'l1',
-    'l1-chunks': `${isMetadataOnly ? L1_CHUNKS : (L1_CHUNKS / 3) | 0}`,
+    'l1-chunks': `${l1Chunks}`,
     'partial-blocks': 'count',
-    limit: `${limit}`,
+    limit: `${prompts}`,
   }
   return readReplaySettings({ positionals: [file], options } as never)
 }
@@ -161,18 +167,21 @@ async function main(argv: readonly string[]): Promise<void> {
   const file = given ?? join(directory, 'trace.jsonl')
   if (given === undefined) writeConversations(file)
   const builds = { on: { openReplayEngine }, off: await importWithoutRecording<Build>('cli/replay-engine.ts') }
-  const metadata = await compare(builds, settingsOf(file, true, word('--limit', PROMPTS.metadata)), pairs)
-  const bytes = await compare(builds, settingsOf(file, false, word('--limit', PROMPTS.bytes)), pairs)
+  const rows: Record<string, Awaited<ReturnType<typeof compare>>> = {}
+  for (const [name, one] of Object.entries(REPLAYS)) {
+    rows[name] = await compare(builds, settingsOf(file, one), pairs)
+  }
   rmSync(directory, { recursive: true, force: true })
   const growth = recordingGrowth()
   const holds = {
-    metadata: metadata.added_ns_a_block <= LIMITS.metadataNsPerBlock,
-    bytes: bytes.ratio <= LIMITS.bytesRatio,
+    metadata: rows['no bytes']!.added_ns_a_block <= LIMITS.metadataNsPerBlock,
+    small_blocks: rows['blocks of 32 KiB']!.ratio <= LIMITS.bytesRatio,
+    large_blocks: rows['blocks of 512 KiB']!.ratio <= LIMITS.bytesRatio,
     allocates_nothing: growth.bytes_a_record < 0.5,
   }
-  if (argv.includes('--json')) console.log(JSON.stringify({ metadata, bytes, growth, holds }))
+  if (argv.includes('--json')) console.log(JSON.stringify({ rows, growth, holds }))
   else {
-    console.table({ metadata, bytes })
+    console.table(rows)
     console.table([growth])
     console.log(holds)
   }
