@@ -1,5 +1,5 @@
 import { assert } from '../core/assert.ts'
-import { EVENT_A, EVENT_B, EVENT_C, EVENT_TENANT, EVENT_TYPE, type EventHandler } from '../events/bus.ts'
+import { EVENT_A, EVENT_B, EVENT_TENANT, EVENT_TYPE, type EventHandler } from '../events/bus.ts'
 import { CHUNK_ASKED, CHUNK_REUSED, CHUNK_STORED } from '../events/catalogue.ts'
 import { chunkTag, sampleValue } from '../events/chunk-tag.ts'
 import { CATALOGUE } from './catalogue.ts'
@@ -40,6 +40,8 @@ export class Recorder {
   readonly #histograms = new Map<string, Histograms>()
   readonly #rules: Rule[][] = []
   readonly #distances: Histograms[] = []
+  /** Tag and bytes of a chunk that was used; bytes of this history are of no interest. */
+  readonly #used = new Float64Array(2)
   #lostAsked = 0
 
   constructor(cells: MetricCells, options: RecorderOptions = {}) {
@@ -80,8 +82,7 @@ export class Recorder {
     const typeId = records[at + EVENT_TYPE]!
     const rules = this.#rules[typeId]
     if (rules !== undefined) for (let i = 0; i < rules.length; i += 1) this.#sample(rules[i]!, records, at)
-    if (typeId === CHUNK_ASKED.id)
-      this.wouldHit.asked(records[at + EVENT_A]!, records[at + EVENT_B]!, records[at + EVENT_C]!)
+    if (typeId === CHUNK_ASKED.id) this.wouldHit.askedAt(records, at + EVENT_A)
     else if (typeId === CHUNK_STORED.id) this.#reused(records, at, EVENT_A, false)
     else if (typeId === CHUNK_REUSED.id) this.#reused(records, at, EVENT_B, true)
   }
@@ -110,8 +111,10 @@ export class Recorder {
   #reused(records: Float64Array, at: number, hash: number, isReuse: boolean): void {
     const tenant = records[at + EVENT_TENANT]!
     const tag = chunkTag(records[at + hash]!, records[at + hash + 1]!, tenant)
-    if (sampleValue(tag) >= this.reuse.threshold || !this.reuse.touch(tag, 0)) return
+    if (sampleValue(tag) >= this.reuse.threshold) return
+    this.#used[0] = tag
+    this.reuse.touchAt(this.#used, 0, false)
     if (!isReuse || !this.reuse.isSeen) return
-    for (const histograms of this.#distances) histograms.record(tenant, this.reuse.chunks)
+    for (let i = 0; i < this.#distances.length; i += 1) this.#distances[i]!.record(tenant, this.reuse.chunks)
   }
 }

@@ -27,6 +27,7 @@ export class StackDistance {
   /** Samples that left the history for room. */
   dropped = 0
 
+  readonly #given = new Float64Array(2)
   readonly #capacity: number
   readonly #times: number
   readonly #index: TagIndex
@@ -99,17 +100,27 @@ export class StackDistance {
    * @returns false when the chunk is not in the sample; then nothing changed.
    */
   touch(tag: number, bytes: number, isBatch = false): boolean {
+    this.#given[0] = tag
+    this.#given[1] = bytes
+    return this.touchAt(this.#given, 0, isBatch)
+  }
+
+  /** As `touch`: the tag is `values[at]`, its bytes `values[at + 1]`. Numbers passed in an array are not boxed. */
+  touchAt(values: Float64Array, at: number, isBatch: boolean): boolean {
+    const tag = values[at]!
+    const bytes = values[at + 1]!
     if (sampleValue(tag) >= this.#threshold) return false
     if (this.#now === this.#times) this.#renumber()
     if (this.#isUniform && bytes !== this.#eachBytes) this.#noteBytes(bytes)
-    let entry = this.#index.find(tag)
+    const fresh = this.#free[this.#size]!
+    this.#tags[fresh] = tag
+    let entry = this.#index.find(fresh)
     this.isSeen = entry !== NO_ENTRY
     if (this.isSeen) {
       this.#measure(entry, isBatch)
       this.#unplace(entry)
     } else {
-      entry = this.#free[this.#size]!
-      this.#tags[entry] = tag
+      entry = fresh
       this.#index.insert(entry)
       this.#push(entry)
     }
@@ -127,7 +138,7 @@ export class StackDistance {
       const entry = this.#entryAt[time]! - 1
       if (entry === NO_ENTRY) continue
       assert(time < this.#now && this.#timeOf[entry] === time, 'chunk at another time')
-      assert(this.#index.find(this.#tags[entry]!) === entry, 'chunk missing from the index')
+      assert(this.#index.find(entry) === entry, 'chunk missing from the index')
       assert(sampleValue(this.#tags[entry]!) < this.#threshold, 'chunk over the threshold')
       count += 1
       bytes += this.#sizes[entry]!

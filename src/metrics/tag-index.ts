@@ -24,7 +24,9 @@ export class TagIndex {
     return (Math.imul(sampleValue(tag) ^ Math.imul(high, 0x9e3779b1), 0x85ebca6b) >>> 7) & this.#mask
   }
 
-  find(tag: number): number {
+  /** The entry that has the tag which stands at `of`; that place itself need not be in the index. */
+  find(of: number): number {
+    const tag = this.#tags[of]!
     for (let at = this.#home(tag); ; at = (at + 1) & this.#mask) {
       const entry = this.#slots[at]! - 1
       if (entry === NO_ENTRY || this.#tags[entry] === tag) return entry

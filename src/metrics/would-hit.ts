@@ -26,6 +26,12 @@ export class WouldHit {
 
   /** One event CHUNK_ASKED. */
   asked(tag: number, bytes: number, askedBefore: number): void {
+    this.askedAt(Float64Array.of(tag, bytes, askedBefore), 0)
+  }
+
+  /** As `asked`, from where the event's payload lies. */
+  askedAt(payload: Float64Array, at: number): void {
+    const askedBefore = payload[at + 2]!
     if (askedBefore !== this.#askedBefore) {
       if (this.#askedBefore < 0) this.#firstAsked = askedBefore
       this.#askedBefore = askedBefore
@@ -34,11 +40,11 @@ export class WouldHit {
       this.distances.startBatch()
     }
     const weight = 1 / this.distances.rate
-    if (!this.distances.touch(tag, bytes, true)) return
+    if (!this.distances.touchAt(payload, at, true)) return
     this.#open += weight
     if (!this.distances.isSeen) return
     this.#byChunks.add(this.distances.chunks + 1, weight)
-    this.#byBytes.add(this.distances.bytes + bytes, weight)
+    this.#byBytes.add(this.distances.bytes + payload[at + 1]!, weight)
   }
 
   /** Events were lost: the chunks asked for can no longer be told from the events, so the correction ends. */
