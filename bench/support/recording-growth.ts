@@ -32,7 +32,7 @@ export function recordingGrowth() {
       const tenant = serial & (TENANTS - 1)
       const type = EVENT_TYPES[serial % EVENT_TYPES.length]!
       values[tenant * stride + column]! += 1
-      cells.bus.publish(type, tenant, serial + 0.5, (serial % CHUNKS) + 1, 0.25, adapter)
+      cells.bus.publish(type, tenant, serial + 0.5, (serial % CHUNKS) + 1, serial % 3 === 0 ? 0.25 : 0.5, adapter)
     }
     recorder.drain(RECORDS)
   }

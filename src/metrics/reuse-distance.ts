@@ -16,6 +16,8 @@ import { NO_ENTRY, TagIndex } from './tag-index.ts'
 //   count     1  0  1  0  1  1  0  1
 
 const TIMES_PER_CHUNK = 4
+const TOTAL = 0
+const MARKED = 1
 
 /** LRU stack distances over a bounded, spatially sampled history. Nothing is allocated after the constructor. */
 export class StackDistance {
@@ -45,11 +47,10 @@ export class StackDistance {
   /** Bytes of every chunk; meaningless once there are two lengths. */
   #eachBytes = 0
   #isUniform = true
-  // Of mixed lengths only.
-  #totalBytes = 0
+  /** Of mixed lengths only: bytes of all, and of the batch. In an array, because a number in a field is boxed anew. */
+  readonly #sums = new Float64Array(2)
   #markTime = 0
   #markCount = 0
-  #markBytes = 0
 
   constructor(capacityChunks: number) {
     assert(capacityChunks > 0, 'no history')
@@ -90,7 +91,7 @@ export class StackDistance {
   startBatch(): void {
     this.#markTime = this.#now
     this.#markCount = 0
-    this.#markBytes = 0
+    this.#sums[MARKED] = 0
   }
 
   /**
@@ -145,7 +146,7 @@ export class StackDistance {
       assert(this.#countUpTo(time) === count, 'count tree is wrong')
     }
     assert(count === this.#size && this.#size <= this.#capacity, 'history of another size')
-    const expected = this.#isUniform ? this.#size * this.#eachBytes : this.#totalBytes
+    const expected = this.#isUniform ? this.#size * this.#eachBytes : this.#sums[TOTAL]!
     assert(Math.abs(bytes - expected) < 1, 'bytes of the history are wrong')
     for (let i = 1; i < this.#size; i += 1) {
       assert(this.#value(i) <= this.#value((i - 1) >> 1), 'heap out of order')
@@ -162,7 +163,7 @@ export class StackDistance {
   #bytesAbove(time: number, isBatch: boolean): number {
     let bytes = 0
     for (let i = time + 1; i > 0; i &= i - 1) bytes += this.#bytesTree[i]!
-    return Math.max(0, this.#totalBytes - bytes - (isBatch ? this.#markBytes : 0))
+    return Math.max(0, this.#sums[TOTAL]! - bytes - (isBatch ? this.#sums[MARKED]! : 0))
   }
 
   /** A chunk of another length than all so far. */
@@ -172,8 +173,8 @@ export class StackDistance {
       return
     }
     this.#isUniform = false
-    this.#totalBytes = this.#size * this.#eachBytes
-    this.#markBytes = this.#markCount * this.#eachBytes
+    this.#sums[TOTAL] = this.#size * this.#eachBytes
+    this.#sums[MARKED] = this.#markCount * this.#eachBytes
     this.#growBytesTree()
   }
 
@@ -189,8 +190,8 @@ export class StackDistance {
     if (time >= this.#markTime) this.#markCount += count
     if (this.#isUniform) return
     for (let i = time + 1; i <= this.#times; i += i & -i) this.#bytesTree[i]! += bytes
-    this.#totalBytes += bytes
-    if (time >= this.#markTime) this.#markBytes += bytes
+    this.#sums[TOTAL]! += bytes
+    if (time >= this.#markTime) this.#sums[MARKED]! += bytes
   }
 
   #place(entry: number): void {

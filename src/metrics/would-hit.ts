@@ -1,6 +1,9 @@
 import { HitCurve } from './hit-curve.ts'
 import type { StackDistance } from './reuse-distance.ts'
 
+const FINISHED = 0
+const OPEN = 1
+
 /**
  * Estimates, from the chunks that lookups ask for, what an L1 of any size would have hit under least recent use with
  * prefix semantics, since start. Input: the events CHUNK_ASKED, in order (tail first within a lookup). Because a
@@ -16,8 +19,9 @@ export class WouldHit {
   readonly #byBytes = new HitCurve()
   #askedBefore = -1
   #firstAsked = 0
-  #weight = 0 // of all chunks of finished lookups, by the sample
-  #open = 0 // of the lookup now being told
+  // Weights lie in an array, because a number in a field is boxed anew when it changes: all of finished lookups, by the
+  // sample; those of the lookup now being told.
+  readonly #weights = new Float64Array(2)
   #isGapless = true
 
   constructor(distances: StackDistance) {
@@ -35,13 +39,13 @@ export class WouldHit {
     if (askedBefore !== this.#askedBefore) {
       if (this.#askedBefore < 0) this.#firstAsked = askedBefore
       this.#askedBefore = askedBefore
-      this.#weight += this.#open
-      this.#open = 0
+      this.#weights[FINISHED]! += this.#weights[OPEN]!
+      this.#weights[OPEN] = 0
       this.distances.startBatch()
     }
     const weight = 1 / this.distances.rate
     if (!this.distances.touchAt(payload, at, true)) return
-    this.#open += weight
+    this.#weights[OPEN]! += weight
     if (!this.distances.isSeen) return
     this.#byChunks.add(this.distances.chunks + 1, weight)
     this.#byBytes.add(this.distances.bytes + payload[at + 1]!, weight)
@@ -54,7 +58,7 @@ export class WouldHit {
 
   /** Chunks asked for so far, as far as the sample knows them; 0 before the first. */
   get total(): number {
-    return this.#weight + this.#open + this.#correction()
+    return this.#weights[FINISHED]! + this.#weights[OPEN]! + this.#correction()
   }
 
   /** Share of the chunks asked for that an L1 of so many bytes would have held; 0 before the first. */
@@ -73,12 +77,12 @@ export class WouldHit {
 
   #correction(): number {
     if (!this.#isGapless || this.#askedBefore < 0) return 0
-    return this.#askedBefore - this.#firstAsked - this.#weight
+    return this.#askedBefore - this.#firstAsked - this.#weights[FINISHED]!
   }
 
   #ratio(curve: HitCurve, size: number): number {
     const correction = this.#correction()
-    const total = this.#weight + this.#open + correction
+    const total = this.#weights[FINISHED]! + this.#weights[OPEN]! + correction
     if (total <= 0) return 0
     return Math.min(1, Math.max(0, (curve.within(size) + correction) / total))
   }
