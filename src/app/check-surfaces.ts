@@ -4,6 +4,7 @@ import type { Clock } from '../core/clock.ts'
 import { bindError } from '../server/bind-error.ts'
 import { checkBindHost } from '../server/http/host-check.ts'
 import { TokenStore } from '../server/http/token-store.ts'
+import { openScrapeFiles } from '../server/metrics/scrape-files.ts'
 
 /**
  * Tries the addresses of all surfaces before the slow part of the start, so that a wrong one is told at once, in one
@@ -11,9 +12,11 @@ import { TokenStore } from '../server/http/token-store.ts'
  *
  * @throws CacheError PORT_TAKEN, CONFIG_INVALID
  */
-export async function checkSurfaces({ general, http, mp, prometheus }: ServeConfig, clock: Clock): Promise<void> {
-  const tokens = new TokenStore({ dataDir: general.dataDir, clock, onError: () => {} })
-  checkBindHost(http.host, tokens)
+export async function checkSurfaces(config: ServeConfig, clock: Clock): Promise<void> {
+  const { general, http, mp, prometheus, auth } = config
+  const tokens = new TokenStore({ dataDir: general.dataDir, clock, given: auth, onError: () => {} })
+  checkBindHost({ bindHost: http.host, isOpen: http.withoutTokens, allowedHosts: [] }, tokens)
+  if (prometheus.enabled) openScrapeFiles(prometheus, clock, () => {})
   await tryToBind('http', http.host, http.port)
   await tryToBind('mp', mp.host, mp.port)
   if (prometheus.enabled) await tryToBind('prometheus', prometheus.host, prometheus.port)

@@ -13,6 +13,7 @@ import { Recorder } from '../metrics/recorder.ts'
 import { SnapshotReader } from '../metrics/snapshot.ts'
 import type { WouldHit } from '../metrics/would-hit.ts'
 import { MetricsServer } from '../server/metrics/metrics-server.ts'
+import { openScrapeFiles } from '../server/metrics/scrape-files.ts'
 import type { PrometheusOptions, PushOptions } from '../server/options.ts'
 import { MetricsPush, type PushLog } from '../server/push/metrics-push.ts'
 import { OtlpSender, type SenderOptions } from '../server/push/otlp-sender.ts'
@@ -96,10 +97,12 @@ export class MetricsService {
   }
 
   /** @returns host:port in use. @throws CacheError PORT_TAKEN, CONFIG_INVALID */
-  async listen({ host, port }: PrometheusOptions): Promise<string> {
+  async listen(options: PrometheusOptions): Promise<string> {
+    const { host, port } = options
     const render: Exposition['render'] = (format) => this.#exposition.render(format)
     const onError = (error: unknown) => this.#onError('metrics', error)
-    this.#server = new MetricsServer({ host, port, render, onError })
+    const files = openScrapeFiles(options, this.#clock, onError)
+    this.#server = new MetricsServer({ host, port, render, files, onError })
     const used = await this.#server.listen()
     return used.host.includes(':') ? `[${used.host}]:${used.port}` : `${used.host}:${used.port}`
   }

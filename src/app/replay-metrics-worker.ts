@@ -15,7 +15,14 @@ const service = new MetricsService({
 })
 
 try {
-  const address = await service.listen({ enabled: true, host: '127.0.0.1', port })
+  const address = await service.listen({
+    enabled: true,
+    host: '127.0.0.1',
+    port,
+    tokenFile: '',
+    certFile: '',
+    keyFile: '',
+  })
   tell({ kind: 'listening', address })
   service.start()
 } catch (error) {

@@ -13,7 +13,7 @@ import { HttpService } from '../server/http/http-service.ts'
 import { createLogger } from '../server/http/logger.ts'
 import { OverviewSource } from '../server/http/overview-source.ts'
 import { TokenStore } from '../server/http/token-store.ts'
-import type { HttpOptions, PrometheusOptions } from '../server/options.ts'
+import type { AuthOptions, HttpOptions, PrometheusOptions } from '../server/options.ts'
 import { TraceStates } from '../server/push/trace-states.ts'
 import { engineClient } from '../server/rpc/engine-client.ts'
 import { storageClient } from '../server/rpc/storage-client.ts'
@@ -37,6 +37,7 @@ export interface ServiceData {
   readonly takenOver: TakenOver | null
   readonly activities: ActivityOptions
   readonly http: HttpOptions
+  readonly auth: AuthOptions
   readonly prometheus: PrometheusOptions
   readonly tokenizer: TokenizerOptions
   /** Where metrics are pushed; null = nowhere. */
@@ -114,7 +115,9 @@ class Service implements ServiceControl {
       tokens: new TokenStore({
         dataDir,
         clock,
+        given: this.#data.auth,
         onError: (error) => logger.error({ err: error }, 'tokens cannot be read'),
+        onReload: (change) => this.#recordReload(change),
       }),
       logger,
       version,
@@ -167,6 +170,14 @@ class Service implements ServiceControl {
     if (!this.#isOpen) return
     if (this.#http !== null) await this.#recordOwn('ACTIVITY_ACTION_ENGINE_STOP', 'The engine stopped in order.')
     await (await this.#activities.promise).close()
+  }
+
+  #recordReload(change: { readonly added: readonly string[]; readonly removed: readonly string[] }): void {
+    this.#logger.info(change, 'the file of --auth-token-file was read again')
+    const description = 'The file of --auth-token-file has changed and was read again.'
+    void this.#recordOwn('ACTIVITY_ACTION_CONFIG_RELOAD', description, { ...change }).catch((error: unknown) =>
+      this.#logger.error({ err: error }, 'the activity log cannot be written'),
+    )
   }
 
   #recordOwn(action: Action, description: string, more: Readonly<Record<string, unknown>> = {}): Promise<void> {

@@ -154,7 +154,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   cleanup.add(() => mp.close())
   runtime.start()
   const addresses = { ...(await link.listen()), mp: await mp.listen(), pid: process.pid }
-  if (!isLoopback(config.mp.host)) logger.warn('the MP wire has no passwords: whoever reaches it can use the cache')
+  warnOfOpenDoors(config, logger)
   dataDir.publishAddresses(addresses)
   let stopped: Promise<void> | undefined
   const stop = () => {
@@ -164,14 +164,21 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   return { addresses, simulated, takenOver, stop }
 }
 
+function warnOfOpenDoors({ http, mp }: ServeConfig, logger: Logger): void {
+  if (http.withoutTokens && !isLoopback(http.host)) {
+    logger.warn('--http-without-tokens: whoever reaches the HTTP API may read and infer without a token')
+  }
+  if (!isLoopback(mp.host)) logger.warn('the MP wire has no passwords: whoever reaches it can use the cache')
+}
+
 /** Where metrics and traces are pushed; null = nowhere. @throws CacheError CONFIG_INVALID */
 function pushTarget({ push }: ServeConfig, version: string): PushTarget | null {
   return push.endpoint === '' ? null : { options: push, sender: readPushFiles(push), version }
 }
 
 /** The options of the service thread. */
-function surfaceOptions({ activities, http, prometheus, tokenizer }: ServeConfig) {
-  return { activities, http, prometheus, tokenizer }
+function surfaceOptions({ activities, http, auth, prometheus, tokenizer }: ServeConfig) {
+  return { activities, http, auth, prometheus, tokenizer }
 }
 
 function openMemory(

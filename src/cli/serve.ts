@@ -41,7 +41,9 @@ function greeting(config: ServeConfig, { addresses, simulated, takenOver }: Runn
     `kvtier ${VERSION}, pid ${addresses.pid}`,
     `  HTTP API  http://${addresses.http}`,
     `  MP wire   tcp://${addresses.mp}`,
-    ...(addresses.metrics === undefined ? [] : [`  metrics   http://${addresses.metrics}/metrics`]),
+    ...(addresses.metrics === undefined
+      ? []
+      : [`  metrics   ${config.prometheus.certFile === '' ? 'http' : 'https'}://${addresses.metrics}/metrics`]),
     ...(config.push.endpoint === '' ? [] : [`  push      ${config.push.endpoint} (OTLP/HTTP)`]),
     `  L1        ${formatBytes(config.l1.capacityBytes)} of host memory${takenOver === null ? '' : `, ${formatBytes(takenOver.bytes)} of it taken over`}`,
     `  L2        ${adapters.length === 0 ? 'none' : adapters.join(', ')}`,

@@ -172,6 +172,16 @@ export function directory(flag: string, fallback: string, help: string): Field<s
   }
 }
 
+/** A file, made absolute against the working directory; empty = none. */
+export function file(flag: string, help: string): Field<string> {
+  const field = text(flag, '', help, { minimum: 0 })
+  const parse: Field<string>['parse'] = (raw, known) => {
+    const path = field.parse(raw, known)
+    return path === '' ? '' : resolve(known.machine.workingDirectory, path)
+  }
+  return { ...field, type: 'path', parse }
+}
+
 export function boolean(flag: string, fallback: boolean, help: string): Field<boolean> {
   const parse = (raw: unknown): boolean => {
     if (raw === true || raw === 'true' || raw === '1') return true

@@ -11,7 +11,7 @@ import { type LoadedOptions, loadOptions, type OptionInputs, type OptionsOf } fr
 import { printable } from './option-names.ts'
 import { pushFields } from './push-fields.ts'
 import { quotaFields } from './quota-fields.ts'
-import { httpFields, mpFields, prometheusFields } from './server-fields.ts'
+import { authFields, httpFields, mpFields, prometheusFields } from './server-fields.ts'
 import { tokenizerFields } from './tokenizer-fields.ts'
 import { transferFields } from './transfer-fields.ts'
 
@@ -20,6 +20,7 @@ export const serveTables = {
   general: generalFields,
   engine: engineFields,
   http: httpFields,
+  auth: authFields,
   mp: mpFields,
   prometheus: prometheusFields,
   tokenizer: tokenizerFields,
@@ -93,6 +94,10 @@ export function checkTogether(options: ServeConfig): void {
   }
   if ((options.push.certFile === '') !== (options.push.keyFile === '')) {
     throw invalid('--otlp-cert-file', '--otlp-cert-file and --otlp-key-file go together: write both or neither')
+  }
+  if ((options.prometheus.certFile === '') !== (options.prometheus.keyFile === '')) {
+    const fix = '--prometheus-cert-file and --prometheus-key-file go together: write both or neither'
+    throw invalid('--prometheus-cert-file', fix)
   }
   checkPorts(options)
 }

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { resolve } from 'node:path'
 import type { PushOptions } from '../server/options.ts'
 import {
   boolean,
@@ -7,6 +6,7 @@ import {
   duration,
   type Field,
   type FieldTable,
+  file,
   type Known,
   oneOf,
   Refusal,
@@ -44,10 +44,10 @@ export const pushFields = {
     'Headers of every request, as name=value,name=value. For secrets rather use the environment or a file.',
     { isName: isHeaderName, isSecret: true },
   ),
-  headersFile: path('--otlp-headers-file', 'File of further headers, one "name: value" a line; read at start.'),
-  caFile: path('--otlp-ca-file', 'PEM file of the authorities that the endpoint may be signed by.'),
-  certFile: path('--otlp-cert-file', 'PEM file of the certificate that the engine shows.'),
-  keyFile: path('--otlp-key-file', 'PEM file of the key of that certificate.'),
+  headersFile: file('--otlp-headers-file', 'File of further headers, one "name: value" a line; read at start.'),
+  caFile: file('--otlp-ca-file', 'PEM file of the authorities that the endpoint may be signed by.'),
+  certFile: file('--otlp-cert-file', 'PEM file of the certificate that the engine shows.'),
+  keyFile: file('--otlp-key-file', 'PEM file of the key of that certificate.'),
   serviceName: text('--otlp-service-name', 'kvtier', 'Resource attribute service.name.', { maximum: 255 }),
   instanceId: text(
     '--otlp-instance-id',
@@ -140,9 +140,3 @@ function isHeaderName(name: string): boolean {
 }
 
 /** A file, made absolute against the working directory; empty = none. */
-function path(flag: string, help: string): Field<string> {
-  const field = text(flag, '', help, { minimum: 0 })
-  const parse = (raw: unknown, known: Known): string =>
-    raw === '' ? '' : resolve(known.machine.workingDirectory, field.parse(raw, known))
-  return { ...field, type: 'path', parse }
-}

@@ -1,5 +1,5 @@
-import type { HttpOptions, MpOptions, PrometheusOptions } from '../server/options.ts'
-import { boolean, duration, type FieldTable, integer, list, port, ratio, text } from './fields.ts'
+import type { AuthOptions, HttpOptions, MpOptions, PrometheusOptions } from '../server/options.ts'
+import { boolean, derived, duration, type FieldTable, file, integer, list, port, ratio, text } from './fields.ts'
 
 export const httpFields = {
   host: text('--http-host', '127.0.0.1', 'Address of the HTTP API. Wider than loopback needs a token first.'),
@@ -23,12 +23,45 @@ export const httpFields = {
     { minimum: 1, maximum: 65_535 },
     'Open HTTP connections at most; further ones are closed.',
   ),
+  withoutTokens: boolean(
+    '--http-without-tokens',
+    false,
+    'Lets the HTTP API listen beyond loopback without a token: whoever reaches it may read and infer.',
+  ),
+  rateLimit: integer(
+    '--http-rate-limit',
+    0,
+    { minimum: 0, maximum: 1_000_000 },
+    'Requests a second of one token, or of one address without a token; 0 = no limit.',
+  ),
+  rateBurst: integer(
+    '--http-rate-burst',
+    derived('as --http-rate-limit', ({ value }) => value<number>('--http-rate-limit')),
+    { minimum: 0, maximum: 10_000_000 },
+    'Requests that one of them may send at once.',
+  ),
 } satisfies FieldTable<HttpOptions>
+
+export const authFields = {
+  tokens: {
+    ...list(
+      '--auth-tokens',
+      [],
+      'Tokens of the HTTP API, as SCOPE:TOKEN or SCOPE:sha256:HASH. In the environment rather than as a flag.',
+    ),
+    show: (entries) => entries.map(() => '***').join(','),
+    isSecret: true,
+  },
+  tokenFile: file('--auth-token-file', 'File of tokens of the HTTP API, one a line; read again when it changes.'),
+} satisfies FieldTable<AuthOptions>
 
 export const prometheusFields = {
   enabled: boolean('--prometheus-enabled', true, 'Serves GET /metrics.'),
   host: text('--prometheus-host', '0.0.0.0', 'Address of GET /metrics.'),
   port: port('--prometheus-port', 9090, 'Port of GET /metrics; 0 picks a free one.'),
+  tokenFile: file('--prometheus-token-file', 'File of the bearer token that scrapers must send.'),
+  certFile: file('--prometheus-cert-file', 'PEM file of the certificate of GET /metrics, which makes it https.'),
+  keyFile: file('--prometheus-key-file', 'PEM file of the key of that certificate.'),
 } satisfies FieldTable<PrometheusOptions>
 
 export const mpFields = {

@@ -11,14 +11,33 @@ export interface HttpOptions {
   readonly answerTimeoutMs: number
   /** Connections at most; further ones are closed at once. */
   readonly connectionsMax: number
+  /** Listens beyond loopback without any token: whoever reaches it may read and infer. */
+  readonly withoutTokens: boolean
+  /** Requests a second of one token, or of one address without a token; 0 = no limit. */
+  readonly rateLimit: number
+  /** Requests that one of them may send at once. */
+  readonly rateBurst: number
 }
 
-/** Where `GET /metrics` listens. */
+/** Tokens that come with the configuration, besides those of the data directory. See `parseGivenTokens`. */
+export interface AuthOptions {
+  /** Secrets, when not hashed: never shown. */
+  readonly tokens: readonly string[]
+  /** Path of a file with one token a line, read again when it changes; empty = none. */
+  readonly tokenFile: string
+}
+
+/** Where `GET /metrics` listens, and who may scrape. */
 export interface PrometheusOptions {
   readonly enabled: boolean
   readonly host: string
   /** 0 = a free one. */
   readonly port: number
+  /** Path of a file with the bearer token of scrapers; empty = everybody may scrape. */
+  readonly tokenFile: string
+  /** Paths of PEM files; empty = plain HTTP. */
+  readonly certFile: string
+  readonly keyFile: string
 }
 
 /** Where the MP wire listens, and its limits. */

@@ -11,7 +11,7 @@ import { HttpService } from '../../src/server/http/http-service.ts'
 import { createLogger } from '../../src/server/http/logger.ts'
 import { OverviewSource } from '../../src/server/http/overview-source.ts'
 import { createToken, type Scope } from '../../src/server/http/token-file.ts'
-import { TokenStore } from '../../src/server/http/token-store.ts'
+import { TokenStore, type TokenStoreParts } from '../../src/server/http/token-store.ts'
 import type { HttpOptions } from '../../src/server/options.ts'
 import { EngineDouble } from './engine-double.ts'
 import { makeStorage } from './storage.ts'
@@ -24,6 +24,14 @@ export const HTTP_OPTIONS: HttpOptions = {
   requestTimeoutMs: 5000,
   answerTimeoutMs: 4000,
   connectionsMax: 100,
+  withoutTokens: false,
+  rateLimit: 0,
+  rateBurst: 0,
+}
+
+interface GivenTokens {
+  readonly write: (path: string) => void
+  readonly onReload: NonNullable<TokenStoreParts['onReload']>
 }
 
 /** The HTTP API over an engine double, with a data directory of its own. */
@@ -50,14 +58,16 @@ export class HttpHarness {
     this.activities = new ActivityStore({ path: ':memory:', clock: this.clock, newId: () => crypto.randomUUID() })
   }
 
+  /** @param given a file of tokens, which `write` fills before the start. */
   static async start(
     over: Partial<HttpOptions> = {},
     scopes: readonly Scope[] = [],
-    arenaBytes?: number,
+    { arenaBytes, ...given }: { arenaBytes?: number } & Partial<GivenTokens> = {},
   ): Promise<HttpHarness> {
     const harness = new HttpHarness({ ...HTTP_OPTIONS, ...over }, arenaBytes)
     for (const scope of scopes) harness.token(scope)
-    await harness.#start()
+    given.write?.(join(harness.dataDir, 'given-tokens'))
+    await harness.#start(given)
     return harness
   }
 
@@ -75,6 +85,13 @@ export class HttpHarness {
     return { authorization: `Bearer ${this.token(...scopes)}` }
   }
 
+  /** The header of a token whose time is over. */
+  expiredBearer(...scopes: Scope[]): { authorization: string } {
+    const { token } = createToken(this.dataDir, { scopes, ttlMs: 1 }, this.clock)
+    this.clock.advance(1)
+    return { authorization: `Bearer ${token}` }
+  }
+
   async close(): Promise<void> {
     await this.#service?.close()
     this.activities.close()
@@ -87,7 +104,7 @@ export class HttpHarness {
     return new OverviewSource({ cells, wouldHit, clock, ...facts })
   }
 
-  async #start(): Promise<void> {
+  async #start({ write, onReload }: Partial<GivenTokens>): Promise<void> {
     const lines = this.logLines
     const sink = new Writable({
       write(line, _encoding, done) {
@@ -109,6 +126,8 @@ export class HttpHarness {
       tokens: new TokenStore({
         dataDir: this.dataDir,
         clock: this.clock,
+        ...(write === undefined ? {} : { given: { tokens: [], tokenFile: join(this.dataDir, 'given-tokens') } }),
+        ...(onReload === undefined ? {} : { onReload }),
         onError: (error) => {
           throw error
         },

@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../../activities/activity.ts'
 import { CacheError } from '../../core/errors.ts'
 import { checkBindHost, checkHostAndOrigin, type HostRule, isLoopback } from './host-check.ts'
+import type { RateLimiter } from './rate-limiter.ts'
 import type { Scope } from './token-file.ts'
 import type { TokenHolder, TokenStore } from './token-store.ts'
 
@@ -33,33 +34,44 @@ export function actorOf(request: FastifyRequest): Actor {
  * Decides who may do what.
  *
  *   token sent       -> valid and of the route's scope, or refused (401, 403), on any address
- *   no token sent    -> admin: refused. read, inference: open on loopback as long as no token of that very scope exists
+ *   no token sent    -> admin: refused. read, inference: open on loopback, or where that was said explicitly, as long as
+ *                       no token of that very scope exists
+ *
+ * Each token, and each address without one, has a rate of its own. Public routes have none.
  */
 export class Gatekeeper {
   readonly #rule: HostRule
   readonly #tokens: TokenStore
+  readonly #limiter: RateLimiter
 
-  constructor(rule: HostRule, tokens: TokenStore) {
+  constructor(rule: HostRule, tokens: TokenStore, limiter: RateLimiter) {
     this.#rule = rule
     this.#tokens = tokens
+    this.#limiter = limiter
   }
 
   /** An address that others can reach needs a token first. @throws CacheError CONFIG_INVALID */
   checkBind(): void {
-    checkBindHost(this.#rule.bindHost, this.#tokens)
+    checkBindHost(this.#rule, this.#tokens)
   }
 
-  /** Judges a request by its headers, before its body is read. @throws CacheError FORBIDDEN, UNAUTHENTICATED */
+  /**
+   * Judges a request by its headers, before its body is read.
+   *
+   * @throws CacheError FORBIDDEN, UNAUTHENTICATED, RATE_LIMITED
+   */
   check(request: FastifyRequest, reply: FastifyReply): void {
     const { host, origin, authorization } = request.headers
     checkHostAndOrigin(this.#rule, host, origin)
     const scope = request.routeOptions.config.scope ?? 'public'
     if (scope === 'public') return
     if (authorization === undefined) {
+      this.#limit(addressOf(request), reply)
       this.#checkAnonymous(scope, reply)
       return
     }
-    const holder = this.#holderOf(authorization, reply)
+    const holder = this.#holderOf(authorization, request, reply)
+    this.#limit(holder.id, reply)
     if (!holder.scopes.includes('admin') && !holder.scopes.includes(scope)) {
       reply.header('www-authenticate', `Bearer realm="kvtier", error="insufficient_scope", scope="${scope}"`)
       throw new CacheError('FORBIDDEN', `the token lacks the scope ${scope}`, { field: 'authorization' })
@@ -68,7 +80,7 @@ export class Gatekeeper {
   }
 
   #checkAnonymous(scope: Scope, reply: FastifyReply): void {
-    const isLocal = isLoopback(this.#rule.bindHost)
+    const isLocal = isLoopback(this.#rule.bindHost) || this.#rule.isOpen
     if (isLocal && scope === 'admin' && !this.#tokens.hasScope('admin')) {
       const message = 'this needs a token of scope admin: run `kvtier token create --scope admin`'
       throw new CacheError('FORBIDDEN', message, { field: 'authorization' })
@@ -80,12 +92,25 @@ export class Gatekeeper {
     })
   }
 
-  #holderOf(authorization: string, reply: FastifyReply): TokenHolder {
+  #limit(caller: string, reply: FastifyReply): void {
+    const waitSeconds = this.#limiter.take(caller)
+    if (waitSeconds === 0) return
+    const seconds = Math.ceil(waitSeconds)
+    reply.header('retry-after', String(seconds))
+    throw new CacheError('RATE_LIMITED', `too many requests of this token or address; wait ${seconds} s`)
+  }
+
+  #holderOf(authorization: string, request: FastifyRequest, reply: FastifyReply): TokenHolder {
     const token = /^Bearer ([\w.~+/-]+=*)$/i.exec(authorization)?.[1]
     const check = token === undefined ? undefined : this.#tokens.check(token)
     if (check?.status === 'valid') return check.holder
+    this.#limit(addressOf(request), reply) // or tokens could be guessed as fast as they are sent
     reply.header('www-authenticate', 'Bearer realm="kvtier", error="invalid_token"')
     const reason = check === undefined ? 'is no bearer token' : `carries a token that is ${check.status}`
     throw new CacheError('UNAUTHENTICATED', `the Authorization header ${reason}`, { field: 'authorization' })
   }
+}
+
+function addressOf(request: FastifyRequest): string {
+  return `address ${request.ip}`
 }

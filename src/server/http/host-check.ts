@@ -9,17 +9,19 @@ export function isLoopback(host: string): boolean {
 }
 
 /** An address that others can reach needs a token first. @throws CacheError CONFIG_INVALID */
-export function checkBindHost(bindHost: string, tokens: TokenStore): void {
-  if (isLoopback(bindHost) || tokens.hasScope('read', 'inference', 'admin')) return
+export function checkBindHost({ bindHost, isOpen }: HostRule, tokens: TokenStore): void {
+  if (isLoopback(bindHost) || isOpen || tokens.hasScope('read', 'inference', 'admin')) return
   const message =
     `--http-host is "${bindHost}", which others can reach, and there is no token: ` +
-    'run `kvtier token create --scope admin` first, or write 127.0.0.1'
+    'run `kvtier token create --scope admin` first, give --auth-token-file, or write 127.0.0.1'
   throw new CacheError('CONFIG_INVALID', message, { field: '--http-host' })
 }
 
 export interface HostRule {
   /** What the server is bound to. */
   readonly bindHost: string
+  /** Whoever reaches it may read and infer without a token, as on loopback. */
+  readonly isOpen: boolean
   /** Further names, in lower case, that Host and Origin may carry. */
   readonly allowedHosts: readonly string[]
 }

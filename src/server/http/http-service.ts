@@ -9,8 +9,10 @@ import type { HttpOptions } from '../options.ts'
 import type { Api, ApiParts } from './api.ts'
 import { Gatekeeper, type RouteScope } from './auth.ts'
 import { boundedEngine } from './bounded-engine.ts'
+import { documentedAnswers } from './documented-answers.ts'
 import { HttpError, mapError } from './error-mapper.ts'
 import { readQueryNumbers } from './query-numbers.ts'
+import { RateLimiter } from './rate-limiter.ts'
 import { activityRoutes } from './routes/activity-routes.ts'
 import { adminRoutes } from './routes/admin-routes.ts'
 import { chunkRoutes } from './routes/chunk-routes.ts'
@@ -75,7 +77,9 @@ export class HttpService {
     const storage = boundedEngine(given.storage, clock, options.answerTimeoutMs)
     const parts = { ...given, engine, storage }
     const allowedHosts = options.allowedHosts.map((host) => host.toLowerCase())
-    const gate = new Gatekeeper({ bindHost: options.host, allowedHosts }, tokens)
+    const limiter = new RateLimiter({ perSecond: options.rateLimit, burst: options.rateBurst, clock })
+    const rule = { bindHost: options.host, isOpen: options.withoutTokens, allowedHosts }
+    const gate = new Gatekeeper(rule, tokens, limiter)
     gate.checkBind()
     const api = createApi(parts)
     const routes: RouteRow[] = []
@@ -176,7 +180,9 @@ async function addRoutes(api: Api, parts: HttpServiceParts): Promise<void> {
     transform: ({ schema, url, route }) => {
       const scope = route.config?.scope ?? 'public'
       const security = scope === 'public' ? [] : [{ bearer: [scope] }]
-      return { schema: { ...schema, security }, url }
+      const methods = Array.isArray(route.method) ? route.method : [route.method]
+      const response = documentedAnswers(schema ?? {}, scope, methods[0]!)
+      return { schema: { ...schema, security, response }, url }
     },
   })
   tokenizeRoutes(api, parts)
@@ -226,7 +232,7 @@ function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply)
   if (status === 500) {
     request.log.error({ err: error, route: request.routeOptions?.url }, 'failed')
   }
-  if (isRetryable) reply.header('retry-after', '1')
+  if (isRetryable && !reply.hasHeader('retry-after')) reply.header('retry-after', '1')
   // What is left of a body that was refused is not worth reading.
   if (status === 413 || status === 415) reply.header('connection', 'close')
   reply.removeHeader('content-length')

@@ -11,7 +11,13 @@ const CURVE_STEPS = 2
 
 const STATES = ['active', 'draining', 'failed'] as const
 const CIRCUITS = ['closed', 'half_open', 'open'] as const
-const STORE_FAILURES = ['storeFailedError', 'storeFailedTimeout', 'storeFailedFull', 'storeFailedCorrupt', 'storeFailedCancelled'] as const
+const STORE_FAILURES = [
+  'storeFailedError',
+  'storeFailedTimeout',
+  'storeFailedFull',
+  'storeFailedCorrupt',
+  'storeFailedCancelled',
+] as const
 const LOAD_FAILURES = ['failureL1Oom', 'failureNotFound', 'failureCorrupt', 'failureError', 'failureCancelled'] as const
 
 export interface OverviewParts {

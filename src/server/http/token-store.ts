@@ -1,6 +1,10 @@
 import { timingSafeEqual } from 'node:crypto'
 import { statSync } from 'node:fs'
 import type { Clock } from '../../core/clock.ts'
+import { CacheError } from '../../core/errors.ts'
+import type { AuthOptions } from '../options.ts'
+import { WatchedFile } from '../watched-file.ts'
+import { parseGivenTokens } from './given-tokens.ts'
 import { hashToken, readTokenFile, type Scope, type TokenRecord, tokenFilePath } from './token-file.ts'
 
 /** Who a bearer token stands for. */
@@ -17,18 +21,29 @@ export type TokenCheck =
 export interface TokenStoreParts {
   readonly dataDir: string
   readonly clock: Clock
-  /** Told when the file cannot be read any more: the tokens read last stay in force. */
+  /** Told when a file cannot be read any more: the tokens read last stay in force. */
   readonly onError: (error: unknown) => void
+  /** Tokens of the configuration. */
+  readonly given?: AuthOptions
+  /** Told when the file of the configuration was read again: ids of tokens that came and went. */
+  readonly onReload?: (change: { readonly added: readonly string[]; readonly removed: readonly string[] }) => void
 }
 
 /** How long the tokens are used before the file is looked at again. An unknown token is looked up at once. */
 const FRESH_MS = 1000
 
-/** The tokens of a running engine: the file of the data directory, read again when it changes. */
+/**
+ * The tokens of a running engine: those of the data directory, of the configuration, and of the file that it names. Both
+ * files are read again when they change.
+ */
 export class TokenStore {
   readonly #path: string
   readonly #clock: Clock
   readonly #onError: (error: unknown) => void
+  readonly #onReload: TokenStoreParts['onReload']
+  readonly #fixed: readonly TokenRecord[]
+  readonly #file: WatchedFile<readonly TokenRecord[]> | null
+  #fromFile: readonly TokenRecord[] = []
   #records: readonly { readonly record: TokenRecord; readonly hash: Buffer }[] = []
   #version = ''
   #lookedMs: number
@@ -38,7 +53,11 @@ export class TokenStore {
     this.#path = tokenFilePath(parts.dataDir)
     this.#clock = parts.clock
     this.#onError = parts.onError
+    this.#onReload = parts.onReload
     this.#lookedMs = this.#clock.nowMs()
+    this.#fixed = givenTokens(parts.given?.tokens ?? [])
+    this.#file = tokenFileOf(parts)
+    this.#fromFile = this.#file?.value() ?? []
     this.#read(this.#fileVersion())
   }
 
@@ -77,7 +96,9 @@ export class TokenStore {
     this.#lookedMs = nowMs
     try {
       const version = this.#fileVersion()
-      if (version === this.#version) return false
+      const isReloaded = this.#file?.refresh() === true
+      if (version === this.#version && !isReloaded) return false
+      if (isReloaded) this.#reload()
       this.#read(version)
       return true
     } catch (error) {
@@ -86,8 +107,16 @@ export class TokenStore {
     }
   }
 
+  #reload(): void {
+    const before = this.#fromFile
+    this.#fromFile = this.#file!.value()
+    const others = (those: readonly TokenRecord[], than: readonly TokenRecord[]) =>
+      those.map(({ id }) => id).filter((id) => !than.some((one) => one.id === id))
+    this.#onReload?.({ added: others(this.#fromFile, before), removed: others(before, this.#fromFile) })
+  }
+
   #read(version: string): void {
-    const records = readTokenFile(this.#path)
+    const records = [...readTokenFile(this.#path), ...this.#fixed, ...this.#fromFile]
     this.#records = records.map((record) => ({ record, hash: Buffer.from(record.hash, 'hex') }))
     this.#version = version
   }
@@ -97,4 +126,19 @@ export class TokenStore {
     const facts = statSync(this.#path, { bigint: true, throwIfNoEntry: false })
     return facts === undefined ? 'absent' : `${facts.ino} ${facts.size} ${facts.mtimeNs}`
   }
+}
+
+function givenTokens(entries: readonly string[]): TokenRecord[] {
+  try {
+    return parseGivenTokens(entries)
+  } catch (error) {
+    const message = `--auth-tokens: ${(error as Error).message}`
+    throw new CacheError('CONFIG_INVALID', message, { field: '--auth-tokens' })
+  }
+}
+
+function tokenFileOf({ given, clock, onError }: TokenStoreParts): WatchedFile<readonly TokenRecord[]> | null {
+  if (given === undefined || given.tokenFile === '') return null
+  const parse = (text: string) => parseGivenTokens(text.split(/\r?\n/))
+  return new WatchedFile({ path: given.tokenFile, flag: '--auth-token-file', clock, parse, onError })
 }

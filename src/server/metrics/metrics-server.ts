@@ -1,9 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { Rendering } from '../../metrics/exposition.ts'
 import { CONTENT_TYPES, type TextFormat } from '../../metrics/prometheus.ts'
 import { bindError } from '../bind-error.ts'
 import { formatFor, takesGzip } from './accept.ts'
+import { mayScrape, type ScrapeFiles } from './scrape-files.ts'
 
 const HEADER_BYTES_MAX = 8_192
 const REQUEST_TIMEOUT_MS = 10_000
@@ -21,11 +23,15 @@ export interface MetricsServerOptions {
   /** 0 = any free port. */
   readonly port: number
   readonly render: (format: TextFormat) => Promise<Rendering>
+  /** Default: everybody may scrape, by plain HTTP. */
+  readonly files?: ScrapeFiles
   /** Told why a scrape was answered with status 500. */
   readonly onError: (error: unknown) => void
   /** Time in which an answer must be read; absent = half a minute. */
   readonly answerMs?: number
 }
+
+const OPEN: ScrapeFiles = { token: null, tls: null }
 
 /**
  * Serves `GET /metrics`, and nothing else. Memory and connections stay bounded however slowly clients read: few renderings
@@ -33,21 +39,28 @@ export interface MetricsServerOptions {
  */
 export class MetricsServer {
   readonly #options: MetricsServerOptions
-  readonly #server: Server
+  readonly #files: ScrapeFiles
+  readonly #server: Server | TlsServer
+  #pair: readonly [cert: string, key: string] | undefined
   /** Who is being sent what, oldest rendering first. */
   readonly #readers = new Map<Rendering, Set<ServerResponse>>()
 
   constructor(options: MetricsServerOptions) {
     this.#options = options
-    this.#server = createServer(
-      {
-        maxHeaderSize: HEADER_BYTES_MAX,
-        headersTimeout: REQUEST_TIMEOUT_MS,
-        requestTimeout: REQUEST_TIMEOUT_MS,
-        keepAliveTimeout: KEEP_ALIVE_MS,
-      },
-      (request, response) => void this.#answer(request, response),
-    )
+    this.#files = options.files ?? OPEN
+    const { tls } = this.#files
+    const limits = {
+      maxHeaderSize: HEADER_BYTES_MAX,
+      headersTimeout: REQUEST_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+    }
+    const answer = (request: IncomingMessage, response: ServerResponse) => void this.#answer(request, response)
+    if (tls === null) this.#server = createServer(limits, answer)
+    else {
+      this.#pair = [tls.cert.value(), tls.key.value()]
+      this.#server = createTlsServer({ ...limits, cert: this.#pair[0], key: this.#pair[1] }, answer)
+    }
     this.#server.maxConnections = CONNECTIONS_MAX
     this.#server.setTimeout(SOCKET_IDLE_MS)
   }
@@ -81,6 +94,11 @@ export class MetricsServer {
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    this.#renewCertificate()
+    if (!mayScrape(this.#files, request.headers.authorization)) {
+      response.setHeader('www-authenticate', 'Bearer realm="kvtier metrics"')
+      return plain(response, 401, 'send the token of --prometheus-token-file: Authorization: Bearer ...\n')
+    }
     const [path] = (request.url ?? '').split('?')
     if (path !== '/metrics') return plain(response, 404, 'not found: metrics are at /metrics\n')
     if (request.method !== 'GET' && request.method !== 'HEAD') {
@@ -93,6 +111,20 @@ export class MetricsServer {
       this.#options.onError(error)
       if (response.headersSent) response.destroy()
       else plain(response, 500, 'the metrics could not be rendered\n')
+    }
+  }
+
+  /** Connections from now on see the new certificate. */
+  #renewCertificate(): void {
+    const { tls } = this.#files
+    if (tls === null || this.#pair === undefined || !('setSecureContext' in this.#server)) return
+    const [cert, key] = [tls.cert.value(), tls.key.value()]
+    if (cert === this.#pair[0] && key === this.#pair[1]) return
+    try {
+      this.#server.setSecureContext({ cert, key })
+      this.#pair = [cert, key]
+    } catch (error) {
+      this.#options.onError(error) // one of the two is still the old one
     }
   }
 

@@ -34,7 +34,7 @@ describe('where a value comes from', () => {
     expect(options.l1.capacityBytes).toBe(2 * GIB) // a quarter of the memory
     expect(options.general.dataDir).toBe('/home/someone/kvtier-data')
     expect(options.http).toMatchObject({ host: '127.0.0.1', port: 8080 })
-    expect(options.prometheus).toEqual({ enabled: true, host: '0.0.0.0', port: 9090 })
+    expect(options.prometheus).toMatchObject({ enabled: true, host: '0.0.0.0', port: 9090 })
     expect(sources.get('--l1-size')).toBe('default')
   })
 

@@ -40,7 +40,13 @@ it('says of each route what it is, what it needs and that it can fail', () => {
     if (operation === undefined) continue
     expect(operation.summary, url).toMatch(/^[A-Z]/)
     expect(operation.security, url).toEqual(scope === 'public' ? [] : [{ bearer: [scope] }])
-    expect(Object.keys(operation.responses), url).toEqual(expect.arrayContaining(['4XX', '5XX']))
+    const statuses = Object.keys(operation.responses)
+    expect(statuses, url).toEqual(expect.arrayContaining(['400', '403', '500', '503']))
+    expect(
+      statuses.filter((status) => !/^[2345]\d\d$/.test(status)),
+      url,
+    ).toEqual([])
+    expect(statuses.includes('401') && statuses.includes('429'), url).toBe(scope !== 'public')
   }
 })
 

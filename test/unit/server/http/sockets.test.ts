@@ -12,7 +12,7 @@ let harness: HttpHarness
 let port: number
 
 beforeEach(async () => {
-  harness = await HttpHarness.start({}, [], 2 * SHARD_BYTES)
+  harness = await HttpHarness.start({}, [], { arenaBytes: 2 * SHARD_BYTES })
   const address = await harness.service.listen()
   expect(address).toMatch(/^127\.0\.0\.1:\d+$/)
   port = Number(address.split(':')[1])
