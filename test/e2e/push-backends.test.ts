@@ -104,6 +104,8 @@ describe.each(['json', 'protobuf'])('pushed as %s, the series are those of a scr
     '500ms',
     '--otlp-protocol',
     encoding,
+    '--otlp-trace-ratio', // spans have counters of their own, which no scrape shows
+    '0',
   ]
 
   it('behind a real OpenTelemetry Collector', async (context) => {

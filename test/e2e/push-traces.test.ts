@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { EngineHome, type EngineProcess } from '../support/engine-process.ts'
 import { HttpClient, promptOf } from '../support/http-client.ts'
-import { Collector } from '../support/otel-backends.ts'
+import { Collector, OtlpPrometheus } from '../support/otel-backends.ts'
 import { OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver.ts'
 import { until } from '../support/until.ts'
 
@@ -131,6 +131,21 @@ it('keeps spans while the receiver is away, and pushes them once it is back', as
   receiver = await OtlpReceiver.start(port)
   await sent('lookup')
   await until('the recovery is told', () => (engine.stderr.includes('traces are pushed again') ? true : undefined))
+})
+
+it('gives up traces, and nothing else, where a real Prometheus takes metrics only', async (context) => {
+  const prometheus = await OtlpPrometheus.start(context)
+  try {
+    const engine = await start('1', prometheus.endpoint, '--otlp-protocol', 'protobuf')
+    await work(engine)
+    await until('it is told', () => (engine.stderr.includes('takes no traces') ? true : undefined))
+    await until('metrics arrive', async () => {
+      const [series] = await prometheus.query('cache_mp_trace_spans_dropped_total{reason="refused"}')
+      return series !== undefined && series.value > 0 ? true : undefined
+    })
+  } finally {
+    await prometheus.stop()
+  }
 })
 
 describe.each(['json', 'protobuf'])('as %s', (encoding) => {
