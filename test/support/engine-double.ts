@@ -10,7 +10,8 @@ import type {
   ModelMatch,
   PinAnswer,
   PinInfo,
-  PinQuery,
+  PrefetchAnswer,
+  PromptOfModel,
   QuotaInfo,
   QuotaLimits,
   QuotaList,
@@ -116,6 +117,13 @@ export class EngineDouble implements EnginePort {
     return { ...answer, tiers, hashes: Buffer.concat(hashes) }
   }
 
+  async prefetch({ tokens }: PromptOfModel): Promise<PrefetchAnswer> {
+    await this.#answer()
+    this.changes += 1
+    const requestedTokens = tokens.length
+    return { requestedTokens, residentTokens: 0, loadedTokens: requestedTokens, chunkTokens: CHUNK_TOKENS }
+  }
+
   async releaseLease(leaseId: string): Promise<boolean> {
     await this.#answer()
     return this.leases.delete(leaseId)
@@ -197,7 +205,7 @@ export class EngineDouble implements EnginePort {
     return { l0Blocks: 0, l1Shards, l2Objects: 0 }
   }
 
-  async pin(query: PinQuery): Promise<PinAnswer> {
+  async pin(query: PromptOfModel): Promise<PinAnswer> {
     await this.#answer()
     if (query.tokens.length < CHUNK_TOKENS) return { status: 'nothing_resident' }
     if (query.tokens.length > 100) return { status: 'over_limit' }

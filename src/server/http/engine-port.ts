@@ -19,6 +19,8 @@ export interface EnginePort {
 
   /** Longest cached prefix of a prompt. Unless `dryRun`, counts as a lookup, loads from L2, and leases the hit. */
   lookup(query: LookupQuery): Promise<LookupAnswer>
+  /** Loads what L2 holds of a prompt into L1. No lease, and not counted as a lookup. */
+  prefetch(query: PromptOfModel): Promise<PrefetchAnswer>
   /** Ends a lease of `lookup` or `leaseShard`. Idempotent: false when unknown or expired. */
   releaseLease(leaseId: string): Promise<boolean>
   /** Gives a lease its full time again. False when unknown or expired: its bytes must not be read any more. */
@@ -49,7 +51,7 @@ export interface EnginePort {
   /** Removes chunks from the tiers named. Leased ones vanish from lookups at once and are freed later. */
   clear(filter: ClearFilter): Promise<ClearAnswer>
   /** Keeps the resident chunks of a prompt in L1 until unpinned. */
-  pin(query: PinQuery): Promise<PinAnswer>
+  pin(query: PromptOfModel): Promise<PinAnswer>
   pins(): Promise<PinInfo[]>
   /** False when there is no such pin. */
   unpin(pinId: string): Promise<boolean>
@@ -96,7 +98,7 @@ export interface LookupQuery {
   readonly ranks: number
   readonly tokens: Uint32Array
   readonly requestId: string
-  /** No lease, no counter, no touch, no load. */
+  /** No lease, no counter, no touch, no load; L2 is asked all the same. */
   readonly dryRun: boolean
   /** W3C trace context of the request, unchecked; absent = it came without. */
   readonly traceparent?: string
@@ -115,6 +117,16 @@ export interface LookupAnswer {
   readonly tiers: { readonly l0: number; readonly l1: number; readonly l2: number }
   /** Hashes of every whole chunk of the prompt, root first, 32 bytes each, end to end. */
   readonly hashes: Uint8Array
+}
+
+/** Tokens of whole chunks. */
+export interface PrefetchAnswer {
+  readonly requestedTokens: number
+  /** Of the leading run that was in L1 before. */
+  readonly residentTokens: number
+  /** By which that run is longer now. */
+  readonly loadedTokens: number
+  readonly chunkTokens: number
 }
 
 /** One stored object: the part of one chunk that belongs to one rank. */
@@ -165,7 +177,8 @@ export interface ClearAnswer {
   readonly l2Objects: number
 }
 
-export interface PinQuery {
+/** A prompt of a tenant of a model. */
+export interface PromptOfModel {
   readonly model: string
   readonly salt: string
   readonly ranks: number

@@ -6,6 +6,7 @@ const METHODS = [
   'models',
   'findModel',
   'lookup',
+  'prefetch',
   'releaseLease',
   'renewLease',
   'statShard',

@@ -4,6 +4,7 @@ import { type LeaseId, NO_LEASE, type SpaceId } from '../../core/ids.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { Lookup } from '../../engine/lookup.ts'
 import { checkModelName, checkSalt, type ModelRegistry, type RegisteredModel } from '../../engine/model-registry.ts'
+import { peekTiers, type TierRun, type Warmed, warmPrefix } from '../../engine/prefix-tiers.ts'
 import type { PromptHasher, PromptQuery } from '../../engine/prompt-hasher.ts'
 import type { Quotas } from '../../engine/quotas.ts'
 import { engineStatus, notReadyReasons, type StatusFacts } from '../../engine/status.ts'
@@ -30,7 +31,8 @@ import type {
   ModelMatch,
   PinAnswer,
   PinInfo,
-  PinQuery,
+  PrefetchAnswer,
+  PromptOfModel,
   QuotaInfo,
   QuotaLimits,
   QuotaList,
@@ -53,6 +55,9 @@ export interface EngineServiceParts {
   /** Slots of the MP wire's workers whose leases have expired. */
   readonly quarantine?: { list(): LateWorkerInfo[]; release(worker: string | null): LateWorkerInfo[] }
 }
+
+const NO_HIT: TierRun = { hitL0: 0, hitL1: 0, hitL2: 0 }
+const NOTHING_WARMED: Warmed = { residentChunks: 0, loadedChunks: 0 }
 
 /** The data thread's answer to the HTTP service: `EnginePort` over the engine. Ids on this side become opaque. */
 export class EngineService implements EnginePort {
@@ -92,12 +97,12 @@ export class EngineService implements EnginePort {
     const span = query.dryRun ? NO_SPAN : engine.tracer.remote(LOOKUP_SPAN, query.traceparent)
     await hasher.extend(chain, this.#promptOf(query, space))
     if (query.dryRun) {
-      const hit = space === null ? { hitL0: 0, hitL1: 0 } : engine.peek(space, chain)
-      return this.#answer(chain, { hitL0: hit.hitL0, hitL1: hit.hitL1, hitL2: 0 }, null)
+      const hit = space === null ? NO_HIT : await peekTiers(engine, space, chain)
+      return this.#answer(chain, hit, null)
     }
     if (space === null) {
       engine.tracer.end(span, SPAN_MISS, NO_ROW, NO_ROW, chain.count, 0)
-      return this.#answer(chain, { hitL0: 0, hitL1: 0, hitL2: 0 }, null)
+      return this.#answer(chain, NO_HIT, null)
     }
     const owner = engine.sessions.nextOwner()
     const lookup = await new Promise<Lookup>((resolve) => engine.lookup(space, chain, owner, resolve, undefined, span))
@@ -106,6 +111,21 @@ export class EngineService implements EnginePort {
       return this.#answer(chain, lookup, null)
     }
     return this.#answer(chain, lookup, this.#held.add({ kind: 'lookup', lookup, expiresMs: lookup.expiresMs }))
+  }
+
+  async prefetch(query: PromptOfModel): Promise<PrefetchAnswer> {
+    const { engine, hasher } = this.#parts
+    const { chunkTokens } = engine.options
+    const space = this.#spaceOf(query.model, query.salt, query.ranks)
+    const chain = new HashChain(0)
+    await hasher.extend(chain, this.#promptOf(query, space))
+    const warmed = space === null ? NOTHING_WARMED : await warmPrefix(engine, space, chain)
+    return {
+      requestedTokens: chain.count * chunkTokens,
+      residentTokens: warmed.residentChunks * chunkTokens,
+      loadedTokens: warmed.loadedChunks * chunkTokens,
+      chunkTokens,
+    }
   }
 
   async releaseLease(leaseId: string): Promise<boolean> {
@@ -224,7 +244,7 @@ export class EngineService implements EnginePort {
     return this.#parts.engine.clear(filter, choice)
   }
 
-  async pin(query: PinQuery): Promise<PinAnswer> {
+  async pin(query: PromptOfModel): Promise<PinAnswer> {
     const { engine, hasher } = this.#parts
     const space = engine.l1.spaces.find(query.model, query.salt, query.ranks)
     if (space === -1) return { status: 'nothing_resident' }

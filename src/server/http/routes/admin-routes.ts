@@ -3,6 +3,7 @@ import { CacheError } from '../../../core/errors.ts'
 import type { Api, ApiParts } from '../api.ts'
 import { layoutOf, recordAct, unregistered } from '../api.ts'
 import type { PinInfo } from '../engine-port.ts'
+import { promptFields, tokensOfPrompt } from '../prompt-tokens.ts'
 import {
   badRequest,
   CacheSalt,
@@ -13,7 +14,6 @@ import {
   NoQuery,
   OpaqueId,
   Ranks,
-  Tokens,
 } from '../schemas.ts'
 
 const TIERS = ['l0', 'l1', 'l2'] as const
@@ -30,7 +30,7 @@ const ClearBody = Type.Object(
 )
 const Cleared = Type.Object({ l0_blocks: Count, l1_chunks: Count, l2_objects: Count })
 const PinBody = Type.Object(
-  { model: ModelName, cache_salt: Type.Optional(CacheSalt), ranks: Type.Optional(Ranks), tokens: Tokens },
+  { model: ModelName, cache_salt: Type.Optional(CacheSalt), ranks: Type.Optional(Ranks), ...promptFields },
   { additionalProperties: false },
 )
 const Pin = Type.Object({
@@ -81,16 +81,18 @@ function addPins(api: Api, parts: ApiParts): void {
   const { engine } = parts
   const create = {
     summary: 'Pin the resident chunks of a prompt in L1',
+    description: 'Of token ids, of a text, or of a chat.',
     querystring: NoQuery,
     body: PinBody,
     response: { 201: Pin, ...errorAnswers },
   }
   api.post('/v1/pins', { schema: create, config: { scope: 'admin' } }, async (request, reply) => {
-    const { model, cache_salt: salt = '', ranks, tokens } = request.body
+    const { model, cache_salt: salt = '', ranks } = request.body
     checkNames(request.body)
     const layout = await layoutOf(engine, model, ranks)
     if (layout === undefined) throw unregistered(model, ranks)
-    const answer = await engine.pin({ model, salt, ranks: layout.ranks, tokens: Uint32Array.from(tokens) })
+    const tokens = await tokensOfPrompt(request.body, parts)
+    const answer = await engine.pin({ model, salt, ranks: layout.ranks, tokens })
     if (answer.status === 'nothing_resident') {
       throw new CacheError('NOT_FOUND', 'no whole chunk of the prompt is in L1', { field: 'tokens' })
     }

@@ -2,8 +2,9 @@ import { type Static, Type } from 'typebox'
 import { CacheError } from '../../../core/errors.ts'
 import { HASH_BYTES } from '../../../core/hash-chain.ts'
 import type { Api, ApiParts } from '../api.ts'
-import { layoutOf } from '../api.ts'
+import { layoutOf, unregistered } from '../api.ts'
 import type { LookupAnswer } from '../engine-port.ts'
+import { promptFields, tokensOfPrompt } from '../prompt-tokens.ts'
 import {
   badRequest,
   CacheSalt,
@@ -17,7 +18,6 @@ import {
   Ranks,
   RequestId,
   TOKENS_MAX,
-  Tokens,
 } from '../schemas.ts'
 import { traceOf } from '../trace-headers.ts'
 
@@ -28,15 +28,22 @@ const names = {
   cache_salt: Type.Optional(CacheSalt),
   ranks: Type.Optional(Ranks),
   request_id: Type.Optional(RequestId),
-  dry_run: Type.Optional(Type.Boolean({ description: 'Only says what is held: no lease, no load, no counter.' })),
+  dry_run: Type.Optional(
+    Type.Boolean({ description: 'Only says which tiers hold what: no lease, no load, no counter.' }),
+  ),
 }
-const JsonBody = Type.Object({ ...names, tokens: Tokens }, { additionalProperties: false })
+const JsonBody = Type.Object({ ...names, ...promptFields }, { additionalProperties: false })
+const PrefetchBody = Type.Object(
+  { model: ModelName, cache_salt: Type.Optional(CacheSalt), ranks: Type.Optional(Ranks), ...promptFields },
+  { additionalProperties: false },
+)
 // With a JSON body nothing may stand in the query; with a binary one, the names stand there.
 const BinaryQuery = Type.Object({ ...names, model: Type.Optional(ModelName) }, { additionalProperties: false })
 
 const Answer = Type.Object({
   request_id: Type.String(),
   model: Type.String(),
+  prompt_tokens: Type.Integer({ description: 'Tokens of the prompt, the rest behind its last whole chunk included.' }),
   requested_tokens: Count,
   hit_tokens: Count,
   chunk_tokens: Type.Integer(),
@@ -46,8 +53,15 @@ const Answer = Type.Object({
   lease_ttl_ms: Type.Number(),
   hashes: Type.Array(Type.String(), { description: 'Every whole chunk of the prompt, root first.' }),
 })
+const Prefetched = Type.Object({
+  model: Type.String(),
+  requested_tokens: Count,
+  resident_tokens: Type.Integer({ minimum: 0, description: 'Of the leading run that was in L1 before.' }),
+  loaded_tokens: Type.Integer({ minimum: 0, description: 'By which that run is longer now.' }),
+  chunk_tokens: Type.Integer(),
+})
 
-/** Lookups by token ids, and the leases they leave. */
+/** Lookups by token ids or by text, and the leases they leave; loads ahead of time. */
 export function lookupRoutes(api: Api, parts: ApiParts): void {
   api.register(async (inner) => {
     inner.addContentTypeParser(BINARY, { parseAs: 'buffer', bodyLimit: 4 * TOKENS_MAX }, (_request, body, done) => {
@@ -55,6 +69,7 @@ export function lookupRoutes(api: Api, parts: ApiParts): void {
     })
     addLookup(inner.withTypeProvider() as Api, parts)
   })
+  addPrefetch(api, parts)
   addLeases(api, parts)
 }
 
@@ -63,26 +78,54 @@ function addLookup(api: Api, parts: ApiParts): void {
   const content = { 'application/json': { schema: JsonBody }, [BINARY]: { schema: {} } }
   const schema = {
     summary: 'Longest cached prefix of a prompt',
-    description: `JSON, or ${BINARY} of big-endian 32-bit token ids with the names in the query.`,
+    description: `JSON with token ids, a text or a chat; or ${BINARY} of big-endian 32-bit token ids with the names in the query.`,
     querystring: BinaryQuery,
     body: { content },
     response: { 200: Answer, ...errorAnswers },
   }
   api.post('/v1/lookup', { schema, config: { scope: 'inference' }, bodyLimit: JSON_BODY_MAX }, async (request) => {
-    const asked = questionOf(request.query, request.body as Buffer | Static<typeof JsonBody> | undefined)
+    const body = request.body as Buffer | Static<typeof JsonBody> | undefined
+    const asked = questionOf(request.query, body)
     checkNames(asked)
+    const tokens = Buffer.isBuffer(body) ? tokensOf(body) : await tokensOfPrompt(asked, parts)
     const layout = await layoutOf(engine, asked.model, asked.ranks)
     const requestId = asked.request_id ?? request.id
     const answer = await engine.lookup({
       model: asked.model,
       salt: asked.cache_salt ?? '',
       ranks: layout?.ranks ?? asked.ranks ?? 1,
-      tokens: asked.tokens,
+      tokens,
       requestId,
       dryRun: asked.dry_run ?? false,
       ...traceOf(request, parts),
     })
-    return answerOf(answer, asked.model, requestId)
+    return { ...answerOf(answer, asked.model, requestId), prompt_tokens: tokens.length }
+  })
+}
+
+function addPrefetch(api: Api, parts: ApiParts): void {
+  const { engine } = parts
+  const schema = {
+    summary: 'Load what L2 holds of a prompt into L1',
+    description: 'Ahead of its request. Answers when the load has ended; leases nothing and counts no lookup.',
+    querystring: NoQuery,
+    body: PrefetchBody,
+    response: { 200: Prefetched, ...errorAnswers },
+  }
+  api.post('/v1/prefetch', { schema, config: { scope: 'inference' }, bodyLimit: JSON_BODY_MAX }, async (request) => {
+    const { model, cache_salt: salt = '', ranks } = request.body
+    checkNames(request.body)
+    const layout = await layoutOf(engine, model, ranks)
+    if (layout === undefined) throw unregistered(model, ranks)
+    const tokens = await tokensOfPrompt(request.body, parts)
+    const warmed = await engine.prefetch({ model, salt, ranks: layout.ranks, tokens })
+    return {
+      model,
+      requested_tokens: warmed.requestedTokens,
+      resident_tokens: warmed.residentTokens,
+      loaded_tokens: warmed.loadedTokens,
+      chunk_tokens: warmed.chunkTokens,
+    }
   })
 }
 
@@ -104,18 +147,19 @@ function addLeases(api: Api, { engine }: ApiParts): void {
   })
 }
 
-type Question = Omit<Static<typeof JsonBody>, 'tokens'> & { readonly tokens: Uint32Array }
-
-function questionOf(query: Static<typeof BinaryQuery>, body: Buffer | Static<typeof JsonBody> | undefined): Question {
+function questionOf(
+  query: Static<typeof BinaryQuery>,
+  body: Buffer | Static<typeof JsonBody> | undefined,
+): Static<typeof JsonBody> {
   if (body === undefined) throw badRequest('body', `the body is empty; send JSON, or ${BINARY} of token ids`)
   if (!Buffer.isBuffer(body)) {
     const extra = Object.keys(query).find((name) => query[name as keyof typeof query] !== undefined)
     if (extra !== undefined) throw badRequest(extra, `${extra} stands in the query; with a JSON body it goes there`)
-    return { ...body, tokens: Uint32Array.from(body.tokens) }
+    return body
   }
   const { model } = query
   if (model === undefined) throw badRequest('model', 'model is required in the query')
-  return { ...query, model, tokens: tokensOf(body) }
+  return { ...query, model }
 }
 
 function tokensOf(body: Buffer): Uint32Array {
@@ -125,7 +169,11 @@ function tokensOf(body: Buffer): Uint32Array {
   return new Uint32Array(bytes.buffer)
 }
 
-function answerOf(answer: LookupAnswer, model: string, requestId: string): Static<typeof Answer> {
+function answerOf(
+  answer: LookupAnswer,
+  model: string,
+  requestId: string,
+): Omit<Static<typeof Answer>, 'prompt_tokens'> {
   const bytes = Buffer.from(answer.hashes.buffer, answer.hashes.byteOffset, answer.hashes.byteLength)
   const count = bytes.length / HASH_BYTES
   return {

@@ -184,6 +184,7 @@ describe('lookup', () => {
     expect(answer.json()).toEqual({
       request_id: 'r1',
       model: 'm',
+      prompt_tokens: 9,
       requested_tokens: 9,
       hit_tokens: 4,
       chunk_tokens: 4,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { HttpHarness } from '../../support/http-harness.ts'
+import { HttpHarness } from '../../../support/http-harness.ts'
 
 let harness: HttpHarness
 

@@ -1,0 +1,107 @@
+import { random } from './random.ts'
+
+/** Letters of many scripts, and what breaks tokenizers: marks, joiners, spaces of all kinds, controls, special tokens. */
+const PIECES = [
+  ...'abcdefghij XYZ 0123456789 .,;:!?-_/\\\'"()[]{}<>@#$%^&*+=~`|',
+  'the ',
+  ' quick',
+  "don't",
+  "I'LL",
+  'naïve',
+  'Straße',
+  'İstanbul',
+  'ﬁ',
+  'Ａ',
+  '①',
+  'é',
+  'e\u0301',
+  'ǆ',
+  '\u0300\u0301\u0302',
+  'нет',
+  'Ελλάδα',
+  'שלום',
+  'مرحبا',
+  'ٱلْ',
+  'नमस्ते',
+  'ไทย',
+  '中文',
+  '日本語',
+  'カタカナ',
+  '한국어',
+  '\u1112\u1161\u11ab',
+  '👩‍👩‍👧‍👦',
+  '🇩🇪',
+  '👍🏽',
+  '𝔘𝔫𝔦',
+  '\u{10ffff}',
+  '\u{e000}',
+  '\ufffd',
+  '\ufeff',
+  '\u200b',
+  '\u200d',
+  '\u00ad',
+  '\u202e',
+  '\u2028',
+  '\u0085',
+  '\u00a0',
+  '\u3000',
+  '\u2581',
+  '\u0000',
+  '\u0007',
+  '\u001b[31m',
+  '\u007f',
+  '\t',
+  '\n',
+  '\r\n',
+  '   ',
+  '<s>',
+  '</s>',
+  '<unk>',
+  '<0x41>',
+  '[CLS]',
+  '[UNK]',
+  '<|im_start|>',
+  '<|im_end|>',
+  '<|endoftext|>',
+  '<|endoftext',
+  'Ġ',
+  '##ing',
+  '12345678901234567890',
+  '3.14159e-10',
+  'https://example.org/a?b=c&d=%20',
+  'SELECT * FROM "t" WHERE a <> 1;',
+]
+
+const WORDS =
+  'time year people way day man thing woman life child world school state family student group country problem hand part place case week company system program question work government number night point home water room mother area money story fact month lot right study book eye job word business issue side kind head house service friend father power hour game line end member law car city community name president team minute idea kid body information back parent face others level office door health person art war history party result change morning reason research girl guy moment air teacher force education'.split(
+    ' ',
+  )
+
+/** Texts that tokenizers get wrong when they get anything wrong; the same for each seed. */
+export function hostileTexts(seed: number, count: number): string[] {
+  const next = random(seed)
+  const pick = (): string => PIECES[next(PIECES.length)]!
+  const mixed = Array.from({ length: count }, () => Array.from({ length: 1 + next(40) }, pick).join(''))
+  const runs = PIECES.map((piece) => piece.repeat(50))
+  return [
+    '',
+    ' ',
+    '\n',
+    ...PIECES,
+    ...runs,
+    ...mixed,
+    ...Array.from({ length: 20 }, (_, at) => proseText(seed + at, 400)),
+  ]
+}
+
+/** Plain words of about so many characters. */
+export function proseText(seed: number, length: number): string {
+  const next = random(seed)
+  let text = ''
+  while (text.length < length) {
+    const word = WORDS[next(WORDS.length)]!
+    const mark = ['', '', '', '', ',', '.', '?', ':'][next(8)]
+    text += `${next(12) === 0 ? word[0]!.toUpperCase() + word.slice(1) : word}${next(40) === 0 ? next(10_000) : ''}${mark} `
+  }
+  return text.slice(0, length)
+}
