@@ -78,6 +78,9 @@ FAMILIES = {"gpt2": gpt2, "llama2": llama2, "llama3": llama3, "t5": t5, "bert": 
 
 
 def train(folder, texts):
+    # A special token among the texts would be learned a second time, under another id.
+    special = ("<pad>", "</s>", "<unk>", "<s>", "[CLS]", "[SEP]", "[UNK]", "<|", "<0x")
+    texts = [text for text in texts if not any(token in text for token in special)]
     for name, make in FAMILIES.items():
         tokenizer, trainer = make()
         trainer.show_progress = False

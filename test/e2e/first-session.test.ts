@@ -6,10 +6,10 @@ import { expect, it } from 'vitest'
 import { EngineProcess, removeSharedMemory } from '../support/engine-process.ts'
 import { REPOSITORY } from '../support/source-tree.ts'
 
-/** Blocks of the README's session: what is typed, and what comes back; `...` stands for anything. */
-function readSession(): { typed: string; answer: string }[] {
+/** Blocks of a section of the README: what is typed, and what comes back; `...` stands for anything. */
+function readSession(title: string): { typed: string; answer: string }[] {
   const readme = readFileSync(join(REPOSITORY, 'README.md'), 'utf8')
-  const section = /^## A first session\n([\s\S]*?)^## /m.exec(readme)![1]!
+  const section = readme.split(/^## /m).find((text) => text.startsWith(`${title}\n`))!
   const blocks = [...section.matchAll(/^```sh\n([\s\S]*?)^```\n\n```\n([\s\S]*?)^```/gm)]
   return blocks.map((block) => ({ typed: block[1]!, answer: block[2]! }))
 }
@@ -19,13 +19,15 @@ function asPattern(answer: string): RegExp {
   return new RegExp(`^${parts.map((part) => RegExp.escape(part)).join('[^,\\n]*')}$`)
 }
 
-it('the first session of the README goes as it says', async ({ skip }) => {
+const TITLES = ['A first session', 'Tokenize, and look up by text']
+
+it.for(TITLES)('the section "%s" of the README goes as it says', async (title, { skip }) => {
   skip(spawnSync('curl', ['--version']).error !== undefined, 'curl is not installed')
   const folder = mkdtempSync(join(tmpdir(), 'kvtier-session-'))
   mkdirSync(join(folder, 'here'))
   const engine = await EngineProcess.start({ dataDir: join(folder, 'data') })
   try {
-    const session = readSession()
+    const session = readSession(title)
     expect(session.length).toBeGreaterThan(3)
     // One shell for all blocks, because later ones use variables of earlier ones.
     const mark = '-- end of block --'

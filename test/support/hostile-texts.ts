@@ -77,11 +77,18 @@ const WORDS =
     ' ',
   )
 
+/** Spaces by one standard or another, and what may stand between them. */
+const SPACES = [
+  ...' \t\n\r\u000b\u000c\u001c\u001f\u0085\u00a0\u1680\u180e\u2000\u200b\u2028\u202f\u205f\u2060\u3000\ufeffa.7٣',
+]
+
 /** Texts that tokenizers get wrong when they get anything wrong; the same for each seed. */
 export function hostileTexts(seed: number, count: number): string[] {
   const next = random(seed)
   const pick = (): string => PIECES[next(PIECES.length)]!
   const mixed = Array.from({ length: count }, () => Array.from({ length: 1 + next(40) }, pick).join(''))
+  const blank = (): string => Array.from({ length: 12 }, () => SPACES[next(SPACES.length)]!).join('')
+  const blanks = Array.from({ length: count }, blank)
   const runs = PIECES.map((piece) => piece.repeat(50))
   return [
     '',
@@ -90,6 +97,7 @@ export function hostileTexts(seed: number, count: number): string[] {
     ...PIECES,
     ...runs,
     ...mixed,
+    ...blanks,
     ...Array.from({ length: 20 }, (_, at) => proseText(seed + at, 400)),
   ]
 }
