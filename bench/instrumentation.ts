@@ -35,7 +35,7 @@ const WARMUPS = 2
 const REPLAYS = {
   'no bytes': { tokenBytes: 0, l1Chunks: 18_279, prompts: 12_000 },
   'blocks of 32 KiB': { tokenBytes: 64, l1Chunks: 6_000, prompts: 4_000 },
-  'blocks of 512 KiB': { tokenBytes: 1_024, l1Chunks: 1_000, prompts: 400 },
+  'blocks of 512 KiB': { tokenBytes: 1_024, l1Chunks: 1_000, prompts: 1_500 },
 } as const
 type Replay = (typeof REPLAYS)[keyof typeof REPLAYS]
 const LIMITS = { metadataNsPerBlock: 150, bytesRatio: 1.03 }
