@@ -9,7 +9,7 @@ import { NO_SPAN, type Span, Tracer } from '../events/tracer.ts'
 import type { ObservedL0 } from '../l0/observed-l0.ts'
 import { ChunkRefs } from '../l1/chunk-refs.ts'
 import type { L1Cache } from '../l1/l1-cache.ts'
-import type { SlotList } from '../l1/slot-list.ts'
+import { SlotList } from '../l1/slot-list.ts'
 import type { AdapterSet } from '../l2/adapter-set.ts'
 import type { MetricCells } from '../metrics/cells.ts'
 import type { PrefetchTicket } from '../transfer/load-job.ts'
@@ -58,6 +58,8 @@ export interface TierChoice {
 }
 
 const ALL_TIERS: TierChoice = { l0: true, l1: true, l2: true }
+/** Stays empty. */
+const NO_SLOTS = new SlotList(1)
 
 /**
  * The engine as its servers see it: lookup, reserve, commit, retrieve, release, clear, pins and sessions over the
@@ -167,7 +169,7 @@ export class Engine {
   /**
    * Where the promised chunks of one rank (-1 = all) lie in the arena, in chain order.
    *
-   * @returns false when a lease has expired, which counts as a failed read.
+   * @returns false when a lease has expired, or bytes were found altered: it counts as a failed read.
    */
   slots(lookup: Lookup, rank: number, from: number, to: number, out: SlotList): boolean {
     assert(lookup.state === 'final', 'slots of a lookup that is not final')
@@ -176,7 +178,8 @@ export class Engine {
     const isLoadedHeld =
       to <= l1To || this.l1.slots(loadedLease, rank, Math.max(from, l1To), Math.min(to, loadedTo), out)
     if (isResidentHeld && isLoadedHeld) return true
-    this.#countLateRead(lookup.space, rank, to - from)
+    const at = isResidentHeld ? Math.max(from, l1To) : from
+    this.#countFailedRead(lookup.space, rank, to - from, isResidentHeld ? loadedLease : residentLease, at)
     return false
   }
 
@@ -200,7 +203,7 @@ export class Engine {
   /** As `served`, for a lease outside any lookup: the shards of one rank (-1 = all) of its chunks [from, to). */
   servedLease(space: SpaceId, rank: number, lease: LeaseId, from: number, to: number): number {
     const shards = this.l1.served(lease, from, to, rank)
-    if (shards === 0) this.#countLateRead(space, rank, to - from)
+    if (shards === 0) this.#countFailedRead(space, rank, to - from, lease, from)
     else this.#counts.loaded(this.l1.spaces.spec(space).tenant, shards)
     return shards
   }
@@ -334,9 +337,12 @@ export class Engine {
     lookup.tellFinal()
   }
 
-  #countLateRead(space: SpaceId, rank: number, chunks: number): void {
+  /** @param from a chunk that the lease was for. */
+  #countFailedRead(space: SpaceId, rank: number, chunks: number, lease: LeaseId, from: number): void {
     const { ranks } = this.l1.spaces.spec(space)
-    this.l1.readFailed(space, rank < 0 ? chunks * ranks : chunks, 'expired')
+    // A lease that is open and gives nothing out has a chunk of which the bytes were found altered.
+    const isOpen = this.l1.slots(lease, rank, from, from, NO_SLOTS)
+    this.l1.readFailed(space, rank < 0 ? chunks * ranks : chunks, isOpen ? 'checksum' : 'expired')
   }
 
   #endSession(session: Session): void {

@@ -285,7 +285,8 @@ export class L1Cache {
    *
    * @param rank -1 = all ranks.
    * @param from chain indices, as they were leased.
-   * @returns false, and appends nothing, when the lease has ended, is a write lease, or does not cover [from, to).
+   * @returns false, and appends nothing, when the lease has ended, is a write lease, does not cover [from, to), or
+   * has a chunk there of which the bytes were found altered.
    */
   slots(lease: LeaseId, rank: number, from: number, to: number, out: SlotList): boolean {
     const slot = this.#find(lease)
@@ -308,7 +309,6 @@ export class L1Cache {
   /** Tells that promised shards could not be served. */
   readFailed(space: SpaceId, shards: number, reason: ReadFailure): void {
     this.#tenants.add(this.spaces.spec(space).tenant, READ_FAILURES[reason], shards)
-    if (reason === 'checksum') this.#totals.add(0, 'checksumFailures', shards)
   }
 
   /** Expires what is due, at most 1,024 leases a call. @returns how many. */
@@ -362,7 +362,7 @@ export class L1Cache {
   dropCorrupt(shard: number): void {
     this.#recorder.tick()
     this.#totals.add(0, 'checksumFailures', 1)
-    this.#removal.removeOf(shard, 'corrupt')
+    this.#removal.removeAltered(shard)
   }
 
   /** Removes chunks and their descendants. They are unfindable at once. @returns readable shards removed. */

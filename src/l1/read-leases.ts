@@ -32,7 +32,8 @@ import type { SlotList } from './slot-list.ts'
  *   internal  for copies to L2: keeps bytes in place, leaves the recency as it is (see holds.ts)
  *
  * An entry names a chunk (all its shards) or, in a lease made from references, one shard. A chunk that is removed
- * while leased stays readable for its leases, and for nobody else.
+ * while leased stays readable for its leases, and for nobody else; one that was
+ * found altered, for nobody.
  *
  * Another process may copy from the slots of a read lease. It cannot be told to stop, so a lease that expires before
  * those copies end keeps its chunks: others find and read them as before, and no slot is used again. It gives nothing
@@ -197,6 +198,7 @@ export class ReadLeases {
     const isWhole = this.#leases.rank[slot] === ALL_RANKS
     const count = this.#leases.entries(slot, this.#scratch)
     if (from < first || to > first + count) return false
+    if (isWhole && this.#isAltered(from - first, to - first)) return false
     for (let index = from; index < to; index += 1) {
       const reference = this.#scratch[index - first]!
       let shard = isWhole ? this.#firstShard(reference) : reference
@@ -224,6 +226,7 @@ export class ReadLeases {
     const start = Math.max(from, first)
     const end = Math.min(to, first + count)
     if (this.#leases.rank[slot] !== ALL_RANKS || end <= start) return 0
+    if (this.#isAltered(start - first, end - first)) return 0
     for (let index = start; rank <= 0 && index < end; index += 1) {
       const record = this.#scratch[index - first]! * CHUNK_WORDS
       const isKnown = (words[record + META]! & USE_KNOWN) !== 0
@@ -236,6 +239,14 @@ export class ReadLeases {
     const served = (end - start) * (rank < 0 ? spec.ranks : 1)
     recorder.addTenant(spec.tenant, this.#readShards, served)
     return served
+  }
+
+  /** Whether one of the chunks [from, to) of the scratch was removed because its bytes were found altered. */
+  #isAltered(from: number, to: number): boolean {
+    const { altered } = this.#residency
+    if (altered.size === 0) return false
+    for (let at = from; at < to; at += 1) if (altered.has(this.#scratch[at]!)) return true
+    return false
   }
 
   #quarantine(slot: number): void {

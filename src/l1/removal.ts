@@ -3,6 +3,7 @@ import type { SpaceId } from '../core/ids.ts'
 import {
   CHILDREN,
   CHUNK_WORDS,
+  DOOMED,
   LIVE,
   MARK_INSIDE,
   MARK_OUTSIDE,
@@ -47,11 +48,16 @@ export class Removal {
     return this.#removeMarked(reason)
   }
 
-  /** Removes the chunk of a shard, if it is LIVE, and its descendants. @returns readable shards removed. */
-  removeOf(shard: number, reason: RemoveReason): number {
+  /**
+   * Removes the chunk of a shard with altered bytes, if it is LIVE, and its descendants. Leases that hold it give it out
+   * no more. @returns readable shards removed.
+   */
+  removeAltered(shard: number): number {
     const id = this.#residency.shards.words[shard * SHARD_WORDS + CHUNK]!
     if (id === NO_CHUNK || this.#residency.stateOf(id) !== LIVE) return 0
-    return this.#removeSubtree(id, reason)
+    const removed = this.#removeSubtree(id, 'corrupt')
+    if (this.#residency.stateOf(id) === DOOMED) this.#residency.altered.add(id)
+    return removed
   }
 
   #removeChain(space: SpaceId, chain: HashChain, from: number, to: number, reason: RemoveReason): number {

@@ -79,6 +79,7 @@ export class Residency {
   readonly arena: Arena
   readonly policy: SaltOrder
   readonly holds: HoldTree
+  readonly altered = new Set<number>() // DOOMED chunks that nobody may read: their bytes are wrong
   readonly spaces: KeySpaces
   readonly recorder: L1Recorder
   readonly #isClean: ((id: number, generation: number) => boolean) | undefined
@@ -326,6 +327,7 @@ export class Residency {
       words[children] = words[children]! - 1
     }
     if ((meta & STATE_MASK) === DOOMED) {
+      this.altered.delete(id)
       this.#freeShards(id, this.specOf(id))
       this.table.free(id)
       return

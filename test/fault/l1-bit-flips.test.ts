@@ -143,6 +143,32 @@ it('what was stored before its checksum was taken has that of its record, and is
   checkLaws(engine)
 })
 
+it('a chunk that was promised before it was found altered is not given out', async () => {
+  const scene = await setUp()
+  const { engine, cells, memory, space } = scene
+  const chain = chainOf('abcdef')
+  storeChain(engine, memory, space, chain)
+  await scene.sum()
+  const lookups = [0, 1].map(() => engine.lookup(space, chain, engine.sessions.nextOwner()))
+  flip(scene, chain, 3, 17, 5)
+  const slots = new SlotList()
+  expect(engine.slots(lookups[0]!, 0, 0, CHUNKS, slots)).toBe(true) // a copy that is under way meanwhile
+  await scene.send()
+  expect(engine.served(lookups[0]!, 0, CHUNKS)).toBe(0)
+  expect(engine.slots(lookups[1]!, 0, 2, 5, slots)).toBe(false)
+  expect(engine.slots(lookups[1]!, 0, 0, 3, slots)).toBe(true)
+  expect(engine.slots(lookups[1]!, 0, 4, CHUNKS, slots)).toBe(true)
+  expect(cells.l1Tenants.sum('readFailureChecksum')).toBe(CHUNKS + 3)
+  expect(cells.l1.get(0, 'checksumFailures')).toBe(1)
+  for (const lookup of lookups) engine.release(lookup)
+  expect(engine.l1.openLeases).toBe(0)
+  storeChain(engine, memory, space, chain)
+  await scene.sum()
+  await scene.send()
+  expect(await promised(scene, space, chain)).toBe(CHUNKS)
+  checkLaws(engine)
+})
+
 function refsOf({ engine, space }: Setup, chain: HashChain): ChunkRefs {
   const refs = new ChunkRefs()
   for (let index = 0; index < chain.count; index += 1) engine.l1.order.complete(space, chain, index, refs)
