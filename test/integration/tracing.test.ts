@@ -128,6 +128,38 @@ it('shows failures and the trim of the eviction loop', async () => {
   expect(run!.chunks).toBeGreaterThan(0)
 })
 
+it('shows copies between the GPU and L1 as parts of the lookup they follow', async () => {
+  const { engine, clock, spans } = makeEngine({ seed: 1, traceRatio: 1, l0Bytes: 16 * KIB })
+  const space = engine.openSpace(SHARD)
+  const device = engine.device!
+  const copied = async (begin: (done: () => void) => void) => {
+    let isDone = false
+    begin(() => {
+      isDone = true
+    })
+    for (let turn = 0; turn < 50 && !isDone; turn += 1) {
+      clock.advance(1)
+      await settle(clock, 1)
+    }
+    expect(isDone).toBe(true)
+  }
+  const first = device.begin(engine.lookup(space, chainOf('abcd'), engine.sessions.nextOwner()))
+  expect(device.extend(first)).toBe(true)
+  device.computed(first)
+  await copied((done) => device.store(engine, first, done))
+  device.end(first)
+  device.removeSpace(space)
+  const second = device.begin(engine.lookup(space, chainOf('abcd'), engine.sessions.nextOwner()))
+  await copied((done) => device.fetch(engine, second, done))
+  const ended = spans()
+  expect(treeOf(ended)).toEqual(['lookup miss', '  store ok', 'lookup ok', '  retrieve ok'])
+  const copies = ended.filter(({ name }) => name !== 'lookup')
+  expect(copies.map(({ chunks, bytes, numbers }) => [chunks, bytes, ...numbers])).toEqual([
+    [4, 4 * KIB, 4],
+    [4, 4 * KIB, 4],
+  ])
+})
+
 it("follows a client's trace through the MP wire, from its request's metadata", async () => {
   mp = await startMp({ traceRatio: 0.000_001 })
   const { engine, spans, clock } = mp
