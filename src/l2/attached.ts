@@ -1,6 +1,7 @@
 import { assert } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
 import type { CounterTable } from '../core/counters.ts'
+import { CacheError } from '../core/errors.ts'
 import type { TenantId } from '../core/ids.ts'
 import type { L2_FIELDS, L2_TENANT_FIELDS } from '../events/counters.ts'
 import {
@@ -170,6 +171,8 @@ export class Attached {
     const ended = await attempt.run(operation, deadlineMs, signal)
     this.#attempts.delete(attempt)
     if (ended.quiesced !== undefined) this.#awaitAbandoned(ended.quiesced)
+    // The caller asked for something wrong, such as a cursor of nobody: that says nothing of the backend.
+    if (ended.error instanceof CacheError && ended.error.kind === 'usage') return { ...ended, cause: 'cancelled' }
     if (ended.error !== undefined && ended.cause !== 'cancelled') {
       this.lastError = ended.error instanceof Error ? ended.error.message : String(ended.error)
       this.#parts.onError(this.name, ended.error)

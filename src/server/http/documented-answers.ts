@@ -11,6 +11,7 @@ const MEANINGS: Readonly<Record<number, string>> = {
   413: 'The body is over the limit.',
   415: 'The body is of a type that this route does not take.',
   429: 'Too many requests of this token or address; see Retry-After.',
+  431: 'The headers, or the path and query, are over the limit.',
   500: 'A bug in kvtier.',
   503: 'The engine cannot serve it now.',
 }
@@ -26,6 +27,7 @@ export function documentedAnswers(schema: FastifySchema, scope: RouteScope, meth
   const statuses = [
     400,
     403,
+    431,
     500,
     503,
     ...(scope === 'public' ? [] : [401, 429]),

@@ -145,6 +145,15 @@ describe('listing', () => {
     expect((await ask('GET', '/v1/l2/adapters/nobody')).status).toBe(404)
   })
 
+  it('is not left alone because somebody sends wrong cursors', async () => {
+    await harness.storage.attachDisk()
+    for (let wrong = 0; wrong < 10; wrong += 1) {
+      const { status, body } = await ask('GET', `/v1/l2/adapters/disk/objects?cursor=x${wrong}`)
+      expect([status, body.error.code]).toEqual([400, 'BAD_REQUEST'])
+    }
+    expect((await ask('GET', '/v1/l2/adapters/disk')).body).toMatchObject({ circuit: 'closed', last_error: '' })
+  })
+
   it('pages through objects', async () => {
     const { adapter } = await harness.storage.attachDisk()
     await storeChain(adapter, 1, 0, 5, { ...SPACE, salt: 's' })
