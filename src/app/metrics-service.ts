@@ -102,7 +102,7 @@ export class MetricsService {
     const render: Exposition['render'] = (format) => this.#exposition.render(format)
     const onError = (error: unknown) => this.#onError('metrics', error)
     const files = openScrapeFiles(options, this.#clock, onError)
-    this.#server = new MetricsServer({ host, port, render, files, onError })
+    this.#server = new MetricsServer({ host, port, clock: this.#clock, render, files, onError })
     const used = await this.#server.listen()
     return used.host.includes(':') ? `[${used.host}]:${used.port}` : `${used.host}:${used.port}`
   }

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { SystemClock } from '../../src/core/clock.ts'
 import { CATALOGUE } from '../../src/metrics/catalogue.ts'
 import { Exposition } from '../../src/metrics/exposition.ts'
 import { labelText } from '../../src/metrics/label-text.ts'
@@ -21,6 +22,7 @@ it('a real Prometheus scrapes every metric and answers the hit-rate query', asyn
   askFor(1_000)
   const exposition = new Exposition(reader, new ProcessMetrics())
   const server = new MetricsServer({
+    clock: new SystemClock(),
     host: '127.0.0.1',
     port: 0,
     render: (format) => exposition.render(format),

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import type { Clock } from '../../core/clock.ts'
 import type { Rendering } from '../../metrics/exposition.ts'
 import { CONTENT_TYPES, type TextFormat } from '../../metrics/prometheus.ts'
 import { bindError } from '../bind-error.ts'
@@ -22,6 +23,7 @@ export interface MetricsServerOptions {
   readonly host: string
   /** 0 = any free port. */
   readonly port: number
+  readonly clock: Clock
   readonly render: (format: TextFormat) => Promise<Rendering>
   /** Default: everybody may scrape, by plain HTTP. */
   readonly files?: ScrapeFiles
@@ -150,9 +152,10 @@ export class MetricsServer {
     if (response.destroyed) return // its client left while the rendering was made
     const readers = this.#readers.get(rendering) ?? new Set()
     this.#readers.set(rendering, readers.add(response))
-    const deadline = setTimeout(() => response.destroy(), this.#options.answerMs ?? ANSWER_MS)
+    const { clock, answerMs = ANSWER_MS } = this.#options
+    const deadline = clock.schedule(answerMs, () => response.destroy())
     response.once('close', () => {
-      clearTimeout(deadline)
+      deadline.cancel()
       readers.delete(response)
       if (readers.size === 0) this.#readers.delete(rendering)
     })

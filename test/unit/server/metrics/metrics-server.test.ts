@@ -3,6 +3,7 @@ import { request } from 'node:http'
 import { connect } from 'node:net'
 import { gunzipSync } from 'node:zlib'
 import { afterEach, expect, it } from 'vitest'
+import { SystemClock } from '../../../../src/core/clock.ts'
 import { CacheError } from '../../../../src/core/errors.ts'
 import { Exposition, Rendering } from '../../../../src/metrics/exposition.ts'
 import { ProcessMetrics } from '../../../../src/metrics/process-metrics.ts'
@@ -19,6 +20,7 @@ const exposition = new Exposition(recordEverything().reader, new ProcessMetrics(
 
 async function serve(options: Partial<MetricsServerOptions> = {}): Promise<{ port: number; server: MetricsServer }> {
   const server = new MetricsServer({
+    clock: new SystemClock(),
     host: '127.0.0.1',
     port: 0,
     render: (format) => exposition.render(format),

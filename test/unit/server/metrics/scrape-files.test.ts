@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TLSSocket } from 'node:tls'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { ManualClock } from '../../../../src/core/clock.ts'
+import { ManualClock, SystemClock } from '../../../../src/core/clock.ts'
 import { Exposition } from '../../../../src/metrics/exposition.ts'
 import { ProcessMetrics } from '../../../../src/metrics/process-metrics.ts'
 import { MetricsServer } from '../../../../src/server/metrics/metrics-server.ts'
@@ -45,7 +45,14 @@ async function serve(options: { tokenFile?: string; certFile?: string; keyFile?:
   )
   const exposition = new Exposition(recordEverything().reader, new ProcessMetrics())
   const render: Exposition['render'] = (format) => exposition.render(format)
-  server = new MetricsServer({ host: '127.0.0.1', port: 0, render, files, onError: (error) => errors.push(error) })
+  server = new MetricsServer({
+    host: '127.0.0.1',
+    port: 0,
+    clock: new SystemClock(),
+    render,
+    files,
+    onError: (error) => errors.push(error),
+  })
   return (await server.listen()).port
 }
 
