@@ -6,7 +6,13 @@ import { blanks, chainBatch, payloads, SPACE } from '../support/l2-objects.ts'
 import { LIMITS, makeSet, settle, TENANTS } from '../support/l2-set.ts'
 import { random } from '../support/random.ts'
 
-const STORE_FAILURES = ['storeFailedError', 'storeFailedTimeout', 'storeFailedFull', 'storeFailedCorrupt', 'storeFailedCancelled'] as const
+const STORE_FAILURES = [
+  'storeFailedError',
+  'storeFailedTimeout',
+  'storeFailedFull',
+  'storeFailedCorrupt',
+  'storeFailedCancelled',
+] as const
 const LOAD_FAILURES = ['failureNotFound', 'failureCorrupt', 'failureError', 'failureCancelled'] as const
 
 type Made = ReturnType<typeof makeSet>

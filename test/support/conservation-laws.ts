@@ -27,7 +27,11 @@ function checkAdapter({ cells }: Engine, row: number): void {
     return sum
   }
   const storeFailures =
-    total('storeFailedError') + total('storeFailedTimeout') + total('storeFailedFull') + total('storeFailedCorrupt') + total('storeFailedCancelled')
+    total('storeFailedError') +
+    total('storeFailedTimeout') +
+    total('storeFailedFull') +
+    total('storeFailedCorrupt') +
+    total('storeFailedCancelled')
   const loadFailures =
     total('failureNotFound') + total('failureCorrupt') + total('failureError') + total('failureCancelled')
   const inflight = (field: Parameters<typeof cells.l2.get>[1]) => cells.l2.get(row, field)

@@ -4,7 +4,13 @@ import { TENANTS } from './l2-set.ts'
 
 type Made = Pick<ReturnType<typeof makeSet>, 'set' | 'cells' | 'tenantCells' | 'states'>
 
-const STORE_FAILURES = ['storeFailedError', 'storeFailedTimeout', 'storeFailedFull', 'storeFailedCorrupt', 'storeFailedCancelled'] as const
+const STORE_FAILURES = [
+  'storeFailedError',
+  'storeFailedTimeout',
+  'storeFailedFull',
+  'storeFailedCorrupt',
+  'storeFailedCancelled',
+] as const
 const LOAD_FAILURES = ['failureNotFound', 'failureCorrupt', 'failureError', 'failureCancelled'] as const
 const STATE_NUMBERS = { active: 0, draining: 1, failed: 2, removed: 2 } as const
 

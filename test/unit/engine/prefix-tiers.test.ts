@@ -11,7 +11,11 @@ const SHARD = { model: 'm', salt: '', ranks: 1, shardBytes: KIB, layout: '' }
 async function cold(letters: string) {
   const setup = makeEngine({ seed: 1 })
   const { engine } = setup
-  await engine.adapters.add('memory', new MemoryAdapter({ type: 'memory', capacityBytes: 0, keepBytes: true }), ADAPTER_LIMITS_DEFAULT)
+  await engine.adapters.add(
+    'memory',
+    new MemoryAdapter({ type: 'memory', capacityBytes: 0, keepBytes: true }),
+    ADAPTER_LIMITS_DEFAULT,
+  )
   const space = engine.openSpace(SHARD)
   setup.start()
   storeChain(engine, setup.memory!, space, chainOf(letters))
