@@ -81,9 +81,10 @@ class WriteService implements WriteCalls {
     let isDone = true
     try {
       isDone = this.#writer.trim(this.#options, this.#clock.wallMs()) === 0
-    } finally {
-      this.#clock.schedule(isDone ? TRIM_INTERVAL_MS : TRIM_PAUSE_MS, () => this.#trim())
+    } catch (error) {
+      if (!(error instanceof CacheError)) throw error // a disk that fails is told to whoever appends
     }
+    this.#clock.schedule(isDone ? TRIM_INTERVAL_MS : TRIM_PAUSE_MS, () => this.#trim())
   }
 }
 
