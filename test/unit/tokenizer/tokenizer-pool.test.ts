@@ -1,0 +1,78 @@
+import { expect, it } from 'vitest'
+import { ManualClock } from '../../../src/core/clock.ts'
+import { TokenizerPool, type TokenizerThread } from '../../../src/tokenizer/tokenizer-pool.ts'
+
+/** Threads that answer when a test says so. */
+function makePool({ threads = 1, queueMax = 4 } = {}) {
+  const clock = new ManualClock()
+  const started: { calls: { args: unknown[]; answer(value: unknown): void }[]; isEnded: boolean; die(): void }[] = []
+  const start = (onEnd: () => void): TokenizerThread => {
+    const thread = { calls: [] as (typeof started)[number]['calls'], isEnded: false, die: onEnd }
+    started.push(thread)
+    const call = (_method: string, args: unknown[]) =>
+      new Promise<unknown>((resolve) => void thread.calls.push({ args, answer: resolve }))
+    return {
+      call,
+      end: () => {
+        thread.isEnded = true
+      },
+    }
+  }
+  const pool = new TokenizerPool({ options: { threads, queueMax, deadlineMs: 1000 }, clock, start })
+  return { pool, clock, started }
+}
+
+const codeOf = (error: { code: string }) => error.code
+
+it('starts no thread before there is work', () => {
+  const { started } = makePool()
+  expect(started.length).toBe(0)
+})
+
+it('gives a thread two requests at a time, and the next one as soon as one is answered', async () => {
+  const { pool, started } = makePool()
+  const answers = ['a', 'b', 'c'].map((text) => pool.run('encode', [text]))
+  expect(started[0]!.calls.map(({ args }) => args[0])).toEqual(['a', 'b'])
+  started[0]!.calls[1]!.answer('B')
+  expect(await answers[1]).toBe('B')
+  expect(started[0]!.calls.map(({ args }) => args[0])).toEqual(['a', 'b', 'c'])
+})
+
+it('refuses what would wait behind a full queue', async () => {
+  const { pool } = makePool({ queueMax: 1 })
+  for (const text of ['a', 'b', 'c']) pool.run('encode', [text]).catch(() => {})
+  expect(pool.waiting).toBe(1)
+  expect(await pool.run('encode', ['d']).catch(codeOf)).toBe('TOKENIZER_BUSY')
+})
+
+it('ends the thread of a request that takes too long, and gives its neighbour to a new one', async () => {
+  const { pool, clock, started } = makePool()
+  const slow = pool.run('encode', ['slow']).catch(codeOf)
+  clock.advance(10)
+  const other = pool.run('encode', ['other'])
+  clock.advance(990)
+  expect(await slow).toBe('TOKENIZER_TIMEOUT')
+  expect(started[0]!.isEnded).toBe(true)
+  started[1]!.calls[0]!.answer('fine')
+  expect(await other).toBe('fine')
+})
+
+it('fails the oldest request of a thread that dies, and tries the others once more', async () => {
+  const { pool, started } = makePool()
+  const first = pool.run('encode', ['first']).catch(codeOf)
+  const second = pool.run('encode', ['second']).catch(codeOf)
+  started[0]!.die()
+  expect(await first).toBe('TOKENIZER_BROKEN')
+  expect(started[1]!.calls.map(({ args }) => args[0])).toEqual(['second'])
+  started[1]!.die()
+  expect(await second).toBe('TOKENIZER_BROKEN')
+})
+
+it('ends everything when it is closed', async () => {
+  const { pool, started } = makePool({ queueMax: 8 })
+  const all = ['a', 'b', 'c'].map((text) => pool.run('encode', [text]).catch(codeOf))
+  pool.close()
+  expect(await Promise.all(all)).toEqual(['SHUTTING_DOWN', 'SHUTTING_DOWN', 'SHUTTING_DOWN'])
+  expect(started[0]!.isEnded).toBe(true)
+  expect(await pool.run('encode', ['d']).catch(codeOf)).toBe('SHUTTING_DOWN')
+})
