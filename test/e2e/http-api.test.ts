@@ -158,6 +158,7 @@ describe('an administrator', () => {
     const actors = new Map(activities.map((one: { action: string; actorType: string }) => [one.action, one.actorType]))
     expect(Object.fromEntries(actors)).toEqual({
       ACTIVITY_ACTION_ENGINE_START: 'ACTOR_TYPE_SYSTEM',
+      ACTIVITY_ACTION_TOKEN_CREATE: 'ACTOR_TYPE_OPERATOR',
       ACTIVITY_ACTION_MODEL_REGISTER: 'ACTOR_TYPE_UNSPECIFIED',
       ACTIVITY_ACTION_TOKEN_CREATE: 'ACTOR_TYPE_OPERATOR',
       ACTIVITY_ACTION_PIN_CREATE: 'ACTOR_TYPE_TOKEN',
