@@ -43,6 +43,7 @@ const NEEDED: Readonly<Record<string, 'public' | 'read' | 'inference' | 'admin'>
   'GET /dashboard/{name}': 'public',
   'GET /openapi.json': 'public',
   'POST /v1/lookup': 'inference',
+  'POST /v1/prefetch': 'inference',
   'HEAD /v1/chunks/{hash}': 'inference',
   'GET /v1/chunks/{hash}': 'inference',
   'PUT /v1/chunks/{hash}': 'inference',
