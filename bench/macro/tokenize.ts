@@ -85,7 +85,10 @@ async function postAll(texts: readonly string[]): Promise<number> {
   let tokens = 0
   let next = 0
   const client = async () => {
-    while (next < texts.length) tokens += await post(texts[next++]!)
+    while (next < texts.length) {
+      const count = await post(texts[next++]!)
+      tokens += count // not `+= await`: the sum is shared
+    }
   }
   await Promise.all(Array.from({ length: CONNECTIONS }, client))
   return tokens

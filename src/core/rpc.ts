@@ -1,5 +1,12 @@
-import type { MessagePort } from 'node:worker_threads'
 import { CacheError, type ErrorCode } from './errors.ts'
+
+/** Where calls and answers pass: a MessagePort, or the channel of a process. */
+export interface RpcPort {
+  // biome-ignore lint/suspicious/noExplicitAny: what passes is typed where the port is
+  on(event: 'message' | 'close', listener: (message: any) => void): unknown
+  postMessage(message: unknown, transfer?: ArrayBuffer[]): void
+  close(): void
+}
 
 /** Methods by name; everything that passes can be structured-cloned. */
 // biome-ignore lint/suspicious/noExplicitAny: each method has its own arguments, checked where the port is typed
@@ -19,7 +26,7 @@ type Reply =
  * Answers calls that come in on a port with the methods of `target`. An operating error crosses as what it is;
  * any other is reported here and crosses as INTERNAL, without its text.
  */
-export function serveCalls(port: MessagePort, target: object, onBug: (error: unknown) => void): void {
+export function serveCalls(port: RpcPort, target: object, onBug: (error: unknown) => void): void {
   const methods = target as Methods
   port.on('message', async ({ id, method, args }: Call) => {
     try {
@@ -38,12 +45,12 @@ export function serveCalls(port: MessagePort, target: object, onBug: (error: unk
 
 /** The calling side of a port: one promise a call, all rejected with SHUTTING_DOWN when the port closes. */
 export class CallPort {
-  readonly #port: MessagePort
+  readonly #port: RpcPort
   readonly #waiting = new Map<number, { resolve: (value: unknown) => void; reject: (error: Error) => void }>()
   #ids = 0
   #isClosed = false
 
-  constructor(port: MessagePort) {
+  constructor(port: RpcPort) {
     this.#port = port
     port.on('message', (reply: Reply) => this.#settle(reply))
     port.on('close', () => this.close())

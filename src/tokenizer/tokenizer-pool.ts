@@ -1,53 +1,47 @@
-import { MessageChannel, Worker } from 'node:worker_threads'
 import type { Clock, Timer } from '../core/clock.ts'
 import { CacheError } from '../core/errors.ts'
-import { CallPort } from '../core/rpc.ts'
-import { workerUrl } from '../core/worker-url.ts'
 import type { TokenizerOptions } from './options.ts'
-import type { TokenizerWorkerData } from './tokenizer-worker.ts'
 
-/** A thread as the pool sees it. */
-export interface TokenizerThread {
+/** A process as the pool sees it. */
+export interface TokenizerProcess {
   call(method: string, args: unknown[]): Promise<unknown>
-  /** Ends the thread, whatever it does. Calls in flight reject. */
+  /** Ends the process, whatever it does. Calls in flight reject. */
   end(): void
 }
 
 export interface TokenizerPoolParts {
   readonly options: Pick<TokenizerOptions, 'threads' | 'queueMax' | 'deadlineMs'>
   readonly clock: Clock
-  /** Starts a thread. @param onEnd told when it ends by itself. */
-  readonly start: (onEnd: () => void) => TokenizerThread
+  /** Starts a process. @param onEnd told when it ends by itself. */
+  readonly start: (onEnd: () => void) => TokenizerProcess
 }
 
-/** Requests that a thread has at a time: while one is encoded, the answer of another is written. */
+/** Requests that a process has at a time: while one is encoded, the answer of another is written. */
 const IN_FLIGHT_MAX = 2
-/** Memory of one thread's JavaScript: a template or a vocabulary that wants more ends the thread, not the engine. */
-const HEAP_MAX_MIB = 1024
 
 interface Job {
   readonly method: string
   readonly args: unknown[]
   readonly resolve: (value: unknown) => void
   readonly reject: (error: unknown) => void
-  /** Times that a thread ended under it. */
+  /** Times that a process ended under it. */
   losses: number
   timer: Timer | null
 }
 
 interface Slot {
-  thread: TokenizerThread | null
+  process: TokenizerProcess | null
   /** Oldest first. */
   readonly jobs: Job[]
 }
 
 /**
- * Threads that tokenize, started as they are needed, with one bounded queue. Work goes to the first thread that has
- * room, so that few tokenizers are loaded twice.
+ * Processes that tokenize, started as they are needed, with one bounded queue. Work goes to the one with the least to do,
+ * of those to the first, so that few tokenizers are loaded twice.
  *
- *   waiting --> on a thread --> answered
- *                  |--(its time is up: the thread is ended)--> TOKENIZER_TIMEOUT
- *                  '--(its thread was ended under it)--> waiting again, once; then TOKENIZER_BROKEN
+ *   waiting --> on a process --> answered
+ *                  |--(its time is up: the process is killed)--> TOKENIZER_TIMEOUT
+ *                  '--(its process ended under it)--> waiting again, once; then TOKENIZER_BROKEN
  */
 export class TokenizerPool {
   readonly #parts: TokenizerPoolParts
@@ -57,10 +51,10 @@ export class TokenizerPool {
 
   constructor(parts: TokenizerPoolParts) {
     this.#parts = parts
-    this.#slots = Array.from({ length: parts.options.threads }, () => ({ thread: null, jobs: [] }))
+    this.#slots = Array.from({ length: parts.options.threads }, () => ({ process: null, jobs: [] }))
   }
 
-  /** Requests that wait for a thread. */
+  /** Requests that wait for a process. */
   get waiting(): number {
     return this.#waiting.length
   }
@@ -81,7 +75,7 @@ export class TokenizerPool {
   close(): void {
     this.#isClosed = true
     const jobs = [...this.#slots.flatMap((slot) => slot.jobs.splice(0)), ...this.#waiting.splice(0)]
-    for (const slot of this.#slots) this.#endThread(slot)
+    for (const slot of this.#slots) this.#endProcess(slot)
     for (const job of jobs) this.#settle(job, () => job.reject(closed()))
   }
 
@@ -93,7 +87,7 @@ export class TokenizerPool {
     }
   }
 
-  /** The thread with the least to do; of those, the first. */
+  /** The process with the least to do; of those, the first. */
   #freest(): Slot | null {
     let best: Slot | null = null
     for (const slot of this.#slots) {
@@ -103,28 +97,28 @@ export class TokenizerPool {
   }
 
   #give(slot: Slot, job: Job): void {
-    slot.thread ??= this.#startThread(slot)
-    const { thread } = slot
+    slot.process ??= this.#startProcess(slot)
+    const { process } = slot
     slot.jobs.push(job)
     job.timer = this.#parts.clock.schedule(this.#parts.options.deadlineMs, () => this.#timeOut(slot, job))
-    const isCurrent = () => slot.thread === thread && slot.jobs.includes(job)
+    const isCurrent = () => slot.process === process && slot.jobs.includes(job)
     const done = (settle: () => void) => {
       if (!isCurrent()) return
       slot.jobs.splice(slot.jobs.indexOf(job), 1)
       this.#settle(job, settle)
       this.#dispatch()
     }
-    thread.call(job.method, job.args).then(
+    process.call(job.method, job.args).then(
       (value) => done(() => job.resolve(value)),
       (error) => done(() => job.reject(error)),
     )
   }
 
-  #startThread(slot: Slot): TokenizerThread {
-    const thread = this.#parts.start(() => {
-      if (slot.thread === thread) this.#lose(slot, null)
+  #startProcess(slot: Slot): TokenizerProcess {
+    const process = this.#parts.start(() => {
+      if (slot.process === process) this.#lose(slot, null)
     })
-    return thread
+    return process
   }
 
   #timeOut(slot: Slot, job: Job): void {
@@ -133,10 +127,10 @@ export class TokenizerPool {
     this.#lose(slot, { job, error: new CacheError('TOKENIZER_TIMEOUT', message) })
   }
 
-  /** The thread is gone, or has to go. @param culprit the request at fault; null = the oldest one on it. */
+  /** The process is gone, or has to go. @param culprit the request at fault; null = the oldest one on it. */
   #lose(slot: Slot, culprit: { readonly job: Job; readonly error: CacheError } | null): void {
     const jobs = slot.jobs.splice(0)
-    this.#endThread(slot)
+    this.#endProcess(slot)
     for (const [at, job] of jobs.entries()) {
       job.losses += 1
       const error = culprit?.job === job ? culprit.error : at === 0 && culprit === null ? lost() : undefined
@@ -149,10 +143,10 @@ export class TokenizerPool {
     this.#dispatch()
   }
 
-  #endThread(slot: Slot): void {
-    const { thread } = slot
-    slot.thread = null
-    thread?.end()
+  #endProcess(slot: Slot): void {
+    const { process } = slot
+    slot.process = null
+    process?.end()
   }
 
   #settle(job: Job, settle: () => void): void {
@@ -161,30 +155,8 @@ export class TokenizerPool {
   }
 }
 
-/** Starts a thread of the machine. */
-export function startTokenizerThread(options: TokenizerOptions, onEnd: () => void): TokenizerThread {
-  const { port1, port2 } = new MessageChannel()
-  const workerData: TokenizerWorkerData = { port: port2, options }
-  const worker = new Worker(workerUrl(import.meta.url, './tokenizer-worker'), {
-    workerData,
-    transferList: [port2],
-    resourceLimits: { maxOldGenerationSizeMb: HEAP_MAX_MIB },
-  })
-  const calls = new CallPort(port1)
-  worker.on('error', () => {}) // it ends the thread, which is told below
-  worker.on('exit', () => {
-    onEnd()
-    calls.close()
-  })
-  const end = () => {
-    calls.close()
-    void worker.terminate()
-  }
-  return { call: (method, args) => calls.call(method, args), end }
-}
-
 function lost(): CacheError {
-  return new CacheError('TOKENIZER_BROKEN', 'the thread ended under the request: it may want too much memory')
+  return new CacheError('TOKENIZER_BROKEN', 'the process ended under the request: it may want too much memory')
 }
 
 function closed(): CacheError {

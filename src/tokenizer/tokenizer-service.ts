@@ -4,7 +4,8 @@ import { allModels } from './all-models.ts'
 import { checkText } from './check-text.ts'
 import type { ModelFiles } from './model-files.ts'
 import type { TokenizerOptions } from './options.ts'
-import { startTokenizerThread, TokenizerPool, type TokenizerPoolParts } from './tokenizer-pool.ts'
+import { startTokenizerProcess } from './tokenizer-child.ts'
+import { TokenizerPool, type TokenizerPoolParts } from './tokenizer-pool.ts'
 import type { TokenizeQuery, TokenizerModel, TokenizerPort } from './tokenizer-port.ts'
 
 export interface TokenizerServiceParts {
@@ -19,7 +20,7 @@ export interface TokenizerServiceParts {
 /** How often the directories are read again because a model was not there. */
 const RESCAN_MS = 5000
 
-/** The tokenizers of this engine: the models by name, and the threads that do the work. */
+/** The tokenizers of this engine: the models by name, and the processes that do the work. */
 export class TokenizerService implements TokenizerPort {
   readonly #parts: TokenizerServiceParts
   readonly #pool: TokenizerPool
@@ -28,7 +29,7 @@ export class TokenizerService implements TokenizerPort {
 
   private constructor(parts: TokenizerServiceParts, models: ReadonlyMap<string, ModelFiles>) {
     this.#parts = parts
-    const start = parts.start ?? ((onEnd) => startTokenizerThread(parts.options, onEnd))
+    const start = parts.start ?? ((onEnd) => startTokenizerProcess(parts.options, onEnd))
     this.#pool = new TokenizerPool({ options: parts.options, clock: parts.clock, start })
     this.#catalogue = Promise.resolve(models)
     this.#scannedMs = parts.clock.nowMs()

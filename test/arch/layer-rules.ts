@@ -56,7 +56,7 @@ export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
 const BUILTIN_HOMES: Readonly<Record<string, readonly string[]>> = {
   'node:fs': ['native', 'l2/adapters', 'app', 'cli', 'server', 'activities', 'config', 'replay', 'web', 'tokenizer'],
   'node:sqlite': ['activities'],
-  'node:child_process': ['app', 'cli', 'native'],
+  'node:child_process': ['app', 'cli', 'native', 'tokenizer'],
   'node:http': ['server', 'client', 'cli', 'l2/adapters'],
   'node:net': ['server', 'client', 'app', 'cli', 'l2/adapters'],
 }

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest'
 import { ManualClock } from '../../../src/core/clock.ts'
-import { TokenizerPool, type TokenizerThread } from '../../../src/tokenizer/tokenizer-pool.ts'
+import { TokenizerPool, type TokenizerProcess } from '../../../src/tokenizer/tokenizer-pool.ts'
 
 /** Threads that answer when a test says so. */
 function makePool({ threads = 1, queueMax = 4 } = {}) {
   const clock = new ManualClock()
   const started: { calls: { args: unknown[]; answer(value: unknown): void }[]; isEnded: boolean; die(): void }[] = []
-  const start = (onEnd: () => void): TokenizerThread => {
+  const start = (onEnd: () => void): TokenizerProcess => {
     const thread = { calls: [] as (typeof started)[number]['calls'], isEnded: false, die: onEnd }
     started.push(thread)
     const call = (_method: string, args: unknown[]) =>
