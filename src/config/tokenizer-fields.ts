@@ -13,30 +13,30 @@ export const tokenizerFields = {
     'auto',
     'Which library tokenizes; auto takes the native one, and the one in JavaScript where that does not load.',
   ),
-  threads: integer(
-    '--tokenizer-threads',
+  processes: integer(
+    '--tokenizer-processes',
     derived('half the number of CPUs, 1 to 4', ({ machine }) => Math.min(4, Math.max(1, Math.floor(machine.cpus / 2)))),
     { minimum: 1, maximum: 64 },
-    'Threads that tokenize at most; they start when they are needed.',
+    'Processes that tokenize at most; they start when they are needed.',
   ),
   queueMax: integer(
     '--tokenizer-queue',
     256,
     { minimum: 1, maximum: 65_536 },
-    'Requests that may wait for such a thread; further ones are refused.',
+    'Requests that may wait for such a process; further ones are refused.',
   ),
   loadedMax: integer(
     '--tokenizer-models',
     4,
     { minimum: 1, maximum: 1024 },
-    'Tokenizers that each thread keeps in memory: those used last.',
+    'Tokenizers that each process keeps in memory: those used last.',
   ),
   textBytesMax: bytes('--tokenizer-text-max', '1MiB', 'Length of a text at most, in UTF-8.', 1),
   deadlineMs: duration(
     '--tokenizer-timeout',
     '30s',
     { minimumMs: 100, maximumMs: 3_600_000 },
-    'Time for one request on its thread, the loading of the tokenizer included.',
+    'Time for one request in its process, the loading of the tokenizer included.',
   ),
   allowMessagesAlone: boolean(
     '--tokenizer-messages-alone',

@@ -4,15 +4,15 @@ export interface TokenizerOptions {
   readonly directories: readonly string[]
   /** `auto` takes the native library, and the one in JavaScript where the native one does not load. */
   readonly library: 'auto' | 'native' | 'javascript'
-  /** Worker threads at most; they start when they are needed. */
-  readonly threads: number
-  /** Requests that may wait for a thread. */
+  /** Processes at most; they start when they are needed. */
+  readonly processes: number
+  /** Requests that may wait for a process. */
   readonly queueMax: number
-  /** Tokenizers that each thread keeps loaded. */
+  /** Tokenizers that each process keeps loaded. */
   readonly loadedMax: number
   /** Length of a text at most, in UTF-8. */
   readonly textBytesMax: number
-  /** Time for one request on its thread. */
+  /** Time for one request in its process. */
   readonly deadlineMs: number
   /** `/tokenize` takes messages without a prompt, as vLLM does. */
   readonly allowMessagesAlone: boolean

@@ -25,7 +25,7 @@ interface Loaded {
 const SPECIAL_TOKENS = ['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token']
 
 /**
- * The tokenizers of one thread: loads them when they are first asked for, and keeps those used last.
+ * The tokenizers of one process: loads them when they are first asked for, and keeps those used last.
  * Methods are called over a port, so what passes can be structured-cloned.
  */
 export class TokenizerHost {

@@ -10,14 +10,14 @@ export interface TokenizerProcess {
 }
 
 export interface TokenizerPoolParts {
-  readonly options: Pick<TokenizerOptions, 'threads' | 'queueMax' | 'deadlineMs'>
+  readonly options: Pick<TokenizerOptions, 'processes' | 'queueMax' | 'deadlineMs'>
   readonly clock: Clock
   /** Starts a process. @param onEnd told when it ends by itself. */
   readonly start: (onEnd: () => void) => TokenizerProcess
 }
 
 /** Requests that a process has at a time: while one is encoded, the answer of another is written. */
-const IN_FLIGHT_MAX = 2
+const IN_FLIGHT_MAX = 4
 
 interface Job {
   readonly method: string
@@ -51,7 +51,7 @@ export class TokenizerPool {
 
   constructor(parts: TokenizerPoolParts) {
     this.#parts = parts
-    this.#slots = Array.from({ length: parts.options.threads }, () => ({ process: null, jobs: [] }))
+    this.#slots = Array.from({ length: parts.options.processes }, () => ({ process: null, jobs: [] }))
   }
 
   /** Requests that wait for a process. */

@@ -1,5 +1,5 @@
 /**
- * The tokenizers as HTTP routes and commands see them. The work is done on other threads.
+ * The tokenizers as HTTP routes and commands see them. The work is done in other processes.
  *
  * @throws CacheError of every method: BAD_REQUEST for a text that cannot be taken, TOKENIZER_UNKNOWN for a model without
  *   a tokenizer, TEMPLATE_FAILED, TOKENIZER_BROKEN, TOKENIZER_BUSY, TOKENIZER_TIMEOUT, SHUTTING_DOWN.
@@ -7,7 +7,7 @@
 export interface TokenizerPort {
   /** Every model that has a tokenizer, by name. */
   models(): Promise<readonly TokenizerModel[]>
-  /** The answer of `/tokenize` as JSON text in UTF-8: made where the tokens are, so that no other thread writes it. */
+  /** The answer of `/tokenize` as JSON text in UTF-8: made where the tokens are, so that nobody else writes it. */
   tokenize(query: TokenizeQuery): Promise<Uint8Array>
   /** Token ids alone. */
   encode(query: TokenizeQuery): Promise<Uint32Array>

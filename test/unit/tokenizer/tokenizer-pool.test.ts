@@ -2,8 +2,8 @@ import { expect, it } from 'vitest'
 import { ManualClock } from '../../../src/core/clock.ts'
 import { TokenizerPool, type TokenizerProcess } from '../../../src/tokenizer/tokenizer-pool.ts'
 
-/** Threads that answer when a test says so. */
-function makePool({ threads = 1, queueMax = 4 } = {}) {
+/** Processes that answer when a test says so. */
+function makePool({ processes = 1, queueMax = 4 } = {}) {
   const clock = new ManualClock()
   const started: { calls: { args: unknown[]; answer(value: unknown): void }[]; isEnded: boolean; die(): void }[] = []
   const start = (onEnd: () => void): TokenizerProcess => {
@@ -18,34 +18,34 @@ function makePool({ threads = 1, queueMax = 4 } = {}) {
       },
     }
   }
-  const pool = new TokenizerPool({ options: { threads, queueMax, deadlineMs: 1000 }, clock, start })
+  const pool = new TokenizerPool({ options: { processes, queueMax, deadlineMs: 1000 }, clock, start })
   return { pool, clock, started }
 }
 
 const codeOf = (error: { code: string }) => error.code
 
-it('starts no thread before there is work', () => {
+it('starts no process before there is work', () => {
   const { started } = makePool()
   expect(started.length).toBe(0)
 })
 
-it('gives a thread two requests at a time, and the next one as soon as one is answered', async () => {
+it('gives a process four requests at a time, and the next one as soon as one is answered', async () => {
   const { pool, started } = makePool()
-  const answers = ['a', 'b', 'c'].map((text) => pool.run('encode', [text]))
-  expect(started[0]!.calls.map(({ args }) => args[0])).toEqual(['a', 'b'])
+  const answers = [...'abcde'].map((text) => pool.run('encode', [text]))
+  expect(started[0]!.calls.map(({ args }) => args[0])).toEqual([...'abcd'])
   started[0]!.calls[1]!.answer('B')
   expect(await answers[1]).toBe('B')
-  expect(started[0]!.calls.map(({ args }) => args[0])).toEqual(['a', 'b', 'c'])
+  expect(started[0]!.calls.map(({ args }) => args[0])).toEqual([...'abcde'])
 })
 
 it('refuses what would wait behind a full queue', async () => {
   const { pool } = makePool({ queueMax: 1 })
-  for (const text of ['a', 'b', 'c']) pool.run('encode', [text]).catch(() => {})
+  for (const text of 'abcde') pool.run('encode', [text]).catch(() => {})
   expect(pool.waiting).toBe(1)
-  expect(await pool.run('encode', ['d']).catch(codeOf)).toBe('TOKENIZER_BUSY')
+  expect(await pool.run('encode', ['f']).catch(codeOf)).toBe('TOKENIZER_BUSY')
 })
 
-it('ends the thread of a request that takes too long, and gives its neighbour to a new one', async () => {
+it('ends the process of a request that takes too long, and gives its neighbour to a new one', async () => {
   const { pool, clock, started } = makePool()
   const slow = pool.run('encode', ['slow']).catch(codeOf)
   clock.advance(10)
@@ -57,7 +57,7 @@ it('ends the thread of a request that takes too long, and gives its neighbour to
   expect(await other).toBe('fine')
 })
 
-it('fails the oldest request of a thread that dies, and tries the others once more', async () => {
+it('fails the oldest request of a process that dies, and tries the others once more', async () => {
   const { pool, started } = makePool()
   const first = pool.run('encode', ['first']).catch(codeOf)
   const second = pool.run('encode', ['second']).catch(codeOf)
@@ -70,9 +70,9 @@ it('fails the oldest request of a thread that dies, and tries the others once mo
 
 it('ends everything when it is closed', async () => {
   const { pool, started } = makePool({ queueMax: 8 })
-  const all = ['a', 'b', 'c'].map((text) => pool.run('encode', [text]).catch(codeOf))
+  const all = [...'abcde'].map((text) => pool.run('encode', [text]).catch(codeOf))
   pool.close()
-  expect(await Promise.all(all)).toEqual(['SHUTTING_DOWN', 'SHUTTING_DOWN', 'SHUTTING_DOWN'])
+  expect(await Promise.all(all)).toEqual(Array(5).fill('SHUTTING_DOWN'))
   expect(started[0]!.isEnded).toBe(true)
   expect(await pool.run('encode', ['d']).catch(codeOf)).toBe('SHUTTING_DOWN')
 })
