@@ -1,4 +1,5 @@
-import { fork } from 'node:child_process'
+import { type ChildProcess, fork } from 'node:child_process'
+import { setPriority } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { CallPort, type RpcPort } from '../core/rpc.ts'
 import { workerUrl } from '../core/worker-url.ts'
@@ -7,6 +8,9 @@ import type { TokenizerProcess } from './tokenizer-pool.ts'
 
 /** Memory of its JavaScript: a template or a vocabulary that wants more ends the process, not the engine. */
 const HEAP_MAX_MIB = 1024
+
+/** Its niceness: where processors are short, lookups go first. */
+const NICENESS = 5
 
 /**
  * Its whole environment. The native library works on libuv's threads, and is twice as fast where they are few: each has
@@ -27,6 +31,7 @@ export function startTokenizerProcess(options: TokenizerOptions, onEnd: () => vo
     execArgv: [`--max-old-space-size=${HEAP_MAX_MIB}`],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   })
+  yieldToOthers(child)
   const port: RpcPort = {
     on: (event, listener) => {
       return event === 'message' ? child.on('message', listener) : child
@@ -44,4 +49,12 @@ export function startTokenizerProcess(options: TokenizerOptions, onEnd: () => vo
   child.on('error', ended)
   child.on('exit', ended)
   return { call: (method, args) => calls.call(method, args), end: () => calls.close() }
+}
+
+function yieldToOthers({ pid }: ChildProcess): void {
+  try {
+    if (pid !== undefined) setPriority(pid, NICENESS)
+  } catch {
+    // It has ended already, or the system has no such thing: it runs like the others.
+  }
 }
