@@ -51,10 +51,7 @@ export function readReplaySettings(call: CommandCall): ReplaySettings {
     return read(call, integer(`--${name}`, fallback, { minimum, maximum: BIG }, ''))
   }
   if (options.format === 'agent-text') {
-    throw usageError(
-      '--format agent-text needs the tokenizer, which this version does not have; use mooncake',
-      '--format',
-    )
+    throw usageError('--format agent-text is not read by this version; use mooncake', '--format')
   }
   if (options['flat-out'] === true && options.speed !== undefined) {
     throw usageError('--flat-out and --speed exclude each other; give one of them', '--speed')

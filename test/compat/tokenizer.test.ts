@@ -62,10 +62,11 @@ function fail(model: string, error: unknown): never {
 const NAMES = [...TRAINED.map((name) => `trained/${name}`), 'published/minilm', 'bundled/qwen3']
 
 describe.each(NAMES)('%s', (name) => {
-  it.each(['native', 'javascript'] as const)(
+  it.for(['native', 'javascript'] as const)(
     'has the same tokens with the %s library',
-    async (library) => {
-      if ('missing' in environment) return expect.soft(environment.missing).toBeTruthy()
+    { timeout: 120_000 },
+    async (library, context) => {
+      if ('missing' in environment) return context.skip(environment.missing)
       const files = models.get(name)!
       const answers = JSON.parse(official('encode', files.tokenizerFile, join(folder, 'texts.json'))) as Official[]
       const encoder = await openEncoder(files, library)
@@ -80,13 +81,13 @@ describe.each(NAMES)('%s', (name) => {
       }
       expect(wrong.slice(0, 3), `${wrong.length} of ${texts.length} texts differ`).toEqual([])
     },
-    120_000,
   )
 
-  it.each(['native', 'javascript'] as const)(
+  it.for(['native', 'javascript'] as const)(
     'has the same text back with the %s library',
-    async (library) => {
-      if ('missing' in environment) return expect.soft(environment.missing).toBeTruthy()
+    { timeout: 120_000 },
+    async (library, context) => {
+      if ('missing' in environment) return context.skip(environment.missing)
       const files = models.get(name)!
       const answers = JSON.parse(official('encode', files.tokenizerFile, join(folder, 'texts.json'))) as Official[]
       const encoder = await openEncoder(files, library)
@@ -97,6 +98,5 @@ describe.each(NAMES)('%s', (name) => {
       }
       expect(wrong.slice(0, 3), `${wrong.length} of ${texts.length} texts differ`).toEqual([])
     },
-    120_000,
   )
 })

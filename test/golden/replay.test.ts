@@ -102,7 +102,7 @@ describe('kvtier replay', () => {
     [
       ['--format', 'agent-text'],
       2,
-      '--format agent-text needs the tokenizer, which this version does not have; use mooncake',
+      '--format agent-text is not read by this version; use mooncake',
     ],
     [['--speed', '0'], 2, '--speed is "0": write a number above 0, such as 60'],
     [['--speed', '2', '--flat-out'], 2, '--flat-out and --speed exclude each other; give one of them'],
