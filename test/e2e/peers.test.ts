@@ -133,7 +133,7 @@ it('a peer that dies in the middle of a fetch takes nothing along but what it ha
   for (const tokens of [whole, half]) await dying.client.store(QUERY, tokens, SHARD_BYTES, CHUNKS)
   await staying.client.store(QUERY, whole, SHARD_BYTES, CHUNKS)
 
-  proxy.throttleBytesPerSecond = 16 * SHARD_BYTES
+  proxy.throttleBytesPerSecond = 4 * SHARD_BYTES
   const before = proxy.passed.toClient
   const looking = [hitsOf(asking, whole), hitsOf(asking, half)]
   await until('bytes of a shard are on their way', () => proxy.passed.toClient > before + 64 * 1024 || undefined)
