@@ -194,8 +194,9 @@ export class PeerAdapter implements L2Adapter {
   ): Promise<number> {
     let worst = OUTCOME_NOT_FOUND
     this.#turn += 1
+    const first = this.#turn // other fetches take their turns meanwhile
     for (let at = 0; at < holders.length && !signal.aborted; at += 1) {
-      const peer = holders[(this.#turn + at) % holders.length]!
+      const peer = holders[(first + at) % holders.length]!
       const outcome = await peer.fetch(batch, key, target, signal)
       if (outcome === OUTCOME_OK) return OUTCOME_OK
       if (outcome === OUTCOME_CORRUPT) this.#checksumFailures += 1
