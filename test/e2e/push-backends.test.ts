@@ -11,8 +11,8 @@ const SHARD_BYTES = 64 * 1024
 const TENANTS = 4
 /** Time for everything to arrive, also on a busy machine. */
 const ARRIVAL_MS = 40_000
-/** Series whose values differ between two engines that do the same: times, speeds, batches, and what depends on them. */
-const OF_THE_MOMENT = /_seconds|GB_per_second|event_bus|loop_|_ratio|l2_\w+_requests/
+/** Series whose values differ between two engines that do the same: times, speeds, what L2 was asked when, and what depends on them. */
+const OF_THE_MOMENT = /_seconds|GB_per_second|event_bus|loop_|_ratio|_l2_|prefetch/
 /** What a scraper or a receiver adds. */
 const ADDED = ['job', 'instance', 'otel_scope_name', 'otel_scope_version', '__name__']
 
