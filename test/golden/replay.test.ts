@@ -99,11 +99,7 @@ describe('kvtier replay', () => {
 
   it.each([
     [['--tiers', 'l2'], 2, '--tiers is "l2": write l1, with l0, l2 or both, such as l0,l1'],
-    [
-      ['--format', 'agent-text'],
-      2,
-      '--format agent-text is not read by this version; use mooncake',
-    ],
+    [['--format', 'agent-text'], 2, '--format agent-text is not read by this version; use mooncake'],
     [['--speed', '0'], 2, '--speed is "0": write a number above 0, such as 60'],
     [['--speed', '2', '--flat-out'], 2, '--flat-out and --speed exclude each other; give one of them'],
     [['--l1-chunks', 'many'], 2, '--l1-chunks is "many": write a whole number from 16 to 40000000'],

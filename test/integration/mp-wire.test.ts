@@ -1,10 +1,10 @@
 import { afterEach, expect, it } from 'vitest'
 import { GENERATIONS, idOf } from '../../src/protocol/mp/generations.ts'
-import { checkLaws } from '../support/conservation-laws.ts'
 import { KIB } from '../support/engine.ts'
 import { GatedLane } from '../support/gated-lane.ts'
 import {
   CHUNK,
+  closeSound,
   contextOf,
   fill,
   found,
@@ -18,12 +18,7 @@ import {
 } from '../support/mp.ts'
 
 let mp: Mp
-afterEach(() => {
-  checkLaws(mp.engine)
-  expect(mp.bugs).toEqual([])
-  expect(mp.errors).toEqual([])
-  mp.close()
-})
+afterEach(() => closeSound(mp))
 
 const WORKER = 2n ** 62n + 1n
 

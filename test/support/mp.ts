@@ -1,3 +1,4 @@
+import { expect } from 'vitest'
 import { MpClient } from '../../src/client/mp-client.ts'
 import { ChunkHasher } from '../../src/core/chunk-hash.ts'
 import { SystemClock } from '../../src/core/clock.ts'
@@ -7,6 +8,7 @@ import { PromptHasher } from '../../src/engine/prompt-hasher.ts'
 import type { WireContext, WireKey, WireSlot } from '../../src/protocol/mp/messages.ts'
 import { MpServer } from '../../src/server/mp/mp-server.ts'
 import type { MpOptions } from '../../src/server/options.ts'
+import { checkLaws } from './conservation-laws.ts'
 import { type EngineSetup, makeEngine } from './engine.ts'
 
 export const MP_OPTIONS: MpOptions = {
@@ -79,6 +81,14 @@ export async function startMp({ mp = {}, lane, inlineChunks = 64, ...setup }: Mp
 }
 
 export type Mp = Awaited<ReturnType<typeof startMp>>
+
+/** Ends an engine of a test: every law holds, and nothing that only a bug can cause was seen. */
+export function closeSound(mp: Mp): void {
+  checkLaws(mp.engine)
+  expect(mp.bugs).toEqual([])
+  expect(mp.errors).toEqual([])
+  mp.close()
+}
 
 export function contextOf(instanceId: bigint, more: Partial<WireContext> = {}): WireContext {
   const base = {
