@@ -1,3 +1,4 @@
+import { L1_POLICIES } from '../l1/options.ts'
 import type { OptionSpec } from './command.ts'
 
 /** Options of `kvtier replay`. */
@@ -27,7 +28,7 @@ export const replayOptions: readonly OptionSpec[] = [
     value: 'NAME',
     help: 'Eviction policy of L1.',
     default: 'lru',
-    choices: ['lru', 's3-fifo', 'arc'],
+    choices: L1_POLICIES,
   },
   { name: 'l0-size', value: 'SIZE', help: 'Bytes of the simulated GPU pool.', default: '256MiB' },
   { name: 'l1-size', value: 'SIZE', help: 'Bytes of L1.', default: '1GiB' },

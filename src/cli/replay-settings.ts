@@ -2,12 +2,12 @@ import { resolve } from 'node:path'
 import type { MachineFacts } from '../config/fields.ts'
 import { bytes, type Field, integer, Refusal } from '../config/fields.ts'
 import { loadConfig, type ServeConfig } from '../config/load-config.ts'
-import type { L1Options } from '../l1/options.ts'
+import { L1_POLICIES, type L1PolicyName } from '../l1/options.ts'
 import { MOONCAKE_BLOCK_TOKENS } from '../replay/mooncake-trace.ts'
 import type { CommandCall } from './command.ts'
 import { usageError } from './report-error.ts'
 
-export type Policy = L1Options['policy']
+export type Policy = L1PolicyName
 
 /** A replay as it was asked for on the command line. */
 export interface ReplaySettings {
@@ -158,4 +158,4 @@ function indexChunks(residentChunks: number): number {
 }
 
 /** Policies that the engine has. */
-export const POLICIES: readonly Policy[] = ['lru', 's3-fifo', 'arc']
+export const POLICIES: readonly Policy[] = L1_POLICIES
