@@ -127,6 +127,11 @@ export const ERRORS = {
   DEVICE_OUT_OF_MEMORY: { kind: 'unavailable', retryable: false, help: 'The device cannot back the L0 pool.' },
   ENGINE_TIMEOUT: { kind: 'unavailable', retryable: true, help: 'The engine did not answer in time.' },
   SHUTTING_DOWN: { kind: 'unavailable', retryable: true, help: 'The engine is stopping.' },
+  THREAD_ENDED: {
+    kind: 'unavailable',
+    retryable: false,
+    help: 'A thread of the engine could not start, or ended by itself: the message has its error.',
+  },
   INTERNAL: { kind: 'internal', retryable: false, help: 'A bug in kvtier. The log has the details.' },
 } as const satisfies Record<string, { kind: ErrorKind; retryable: boolean; help: string }>
 

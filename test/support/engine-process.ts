@@ -22,11 +22,15 @@ export interface CommandResult {
   readonly stderr: string
 }
 
-/** Runs a command of the CLI to its end. One that does not end is killed after `deadlineMs`. */
-export async function runCommand(argv: readonly string[], deadlineMs = 30_000): Promise<CommandResult> {
+/** Runs a command of the CLI to its end. One that does not end is killed after `deadlineMs`. @param env more variables */
+export async function runCommand(
+  argv: readonly string[],
+  deadlineMs = 30_000,
+  env: Readonly<Record<string, string>> = {},
+): Promise<CommandResult> {
   const child = spawn(process.execPath, [MAIN, ...argv], {
     cwd: REPOSITORY,
-    env: ENVIRONMENT,
+    env: { ...ENVIRONMENT, ...env },
     timeout: deadlineMs,
     killSignal: 'SIGKILL',
   })
