@@ -251,11 +251,12 @@ function sharedPlace(views: readonly Uint8Array[]): Pick<ObjectBytes, 'offsets' 
 }
 
 /** The keys of a batch, copied and cut to their length: posting a view would send all the memory behind it. */
-function keysOf({ space, count, hashes, parents }: KeyBatch) {
+function keysOf({ space, count, hashes, parents, traceparent }: KeyBatch) {
   const { model, salt, ranks, rank, shardBytes, layout } = space
   const kept = { model, salt, ranks, rank, shardBytes, layout }
   const bytes = count * HASH_BYTES
-  return { space: kept, count, hashes: copy(hashes, bytes), parents: copy(parents, bytes) }
+  const keys = { space: kept, count, hashes: copy(hashes, bytes), parents: copy(parents, bytes) }
+  return traceparent === undefined ? keys : { ...keys, traceparent }
 }
 
 /** Not `slice`: that of a Buffer copies nothing. */
