@@ -3,6 +3,7 @@ import { DATA_DIR_OPTION } from './data-dir-option.ts'
 import { MP_ADDRESS_OPTION } from './engine-addresses.ts'
 import { HTTP_OPTIONS } from './engine-http.ts'
 import { L2_COMMANDS } from './l2-commands.ts'
+import { LOOKUP_COMMANDS } from './lookup-commands.ts'
 import { PROMETHEUS_OPTION } from './prometheus-option.ts'
 import { replayOptions } from './replay-options.ts'
 import { serveOptions } from './serve-options.ts'
@@ -299,6 +300,7 @@ export const COMMANDS: readonly CommandSpec[] = [
     examples: [],
     load: () => import('./quota.ts'),
   },
+  ...LOOKUP_COMMANDS,
   ...L2_COMMANDS,
   {
     name: 'ping',

@@ -37,6 +37,9 @@ function replay(...argv: string[]) {
   return { status, stderr, stdout: stdout.replaceAll(directory, 'DIR') }
 }
 
+/** For a whole trace on a busy machine. */
+const TRACE_MS = 300_000
+
 const METADATA = ['--metadata-only', '--flat-out', '--tiers', 'l1', '--l1-chunks', '64'] as const
 
 describe('kvtier replay', () => {
@@ -130,7 +133,7 @@ describe('kvtier replay', () => {
   })
 })
 
-describe('kvtier replay of texts', () => {
+describe('kvtier replay of texts', { timeout: TRACE_MS }, () => {
   /** Two agents that take turns; the prompt of each turn has all earlier ones in it. */
   function writeAgents(): string {
     const lines: string[] = []
@@ -188,7 +191,7 @@ describe('kvtier replay of texts', () => {
   })
 })
 
-describe('kvtier replay of the Mooncake conversation trace', withConversationTrace, () => {
+describe('kvtier replay of the Mooncake conversation trace', { ...withConversationTrace, timeout: TRACE_MS }, () => {
   it.each([
     [9_139, 0.1958],
     [18_279, 0.2789],

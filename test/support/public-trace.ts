@@ -17,7 +17,9 @@ export const withConversationTrace = skipUnless(
 /** The public trace of software agents at work: 402 requests of 20 sessions, with their texts. */
 export const AGENT_TRACE = join(REPOSITORY, '../shared/data/traces/lmcache_agent_miniswe.jsonl.gz')
 
+export const hasAgentTrace = existsSync(AGENT_TRACE)
+
 export const withAgentTrace = skipUnless(
-  existsSync(AGENT_TRACE),
+  hasAgentTrace,
   'lmcache_agent_miniswe.jsonl.gz is not in ../shared/data/traces',
 )
