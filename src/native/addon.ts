@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { ADDON_ROOT, addonFolder, addonSources, findAddon } from './addon-files.ts'
+import type { CudaFunctions } from './cuda.ts'
 
 /**
  * The compiled part of the engine, `src/native/addon`. Every function checks its arguments: a range outside of its memory
@@ -9,6 +10,17 @@ import { ADDON_ROOT, addonFolder, addonSources, findAddon } from './addon-files.
 export interface Addon {
   /** What this processor has of the instruction sets that the addon knows, such as `avx512`. */
   processor(): string
+  /** See `native/cuda.ts`. */
+  cudaProbe(library: string): string
+  cudaOpen(
+    library: string,
+    ordinal: number,
+    poolBytes: number,
+    host: Uint8Array | null,
+    methods: number,
+    mail: Float64Array,
+    onFences: (count: number) => void,
+  ): CudaFunctions | string
 }
 
 let loaded: Addon | string | undefined

@@ -7,12 +7,14 @@
 namespace kvtier {
 
 void register_checksum(napi_env env, napi_value exports);
+void register_cuda(napi_env env, napi_value exports);
 
 using Register = void (*)(napi_env env, napi_value exports);
 
 /// One row a part.
 inline constexpr Register kParts[] = {
     register_checksum,
+    register_cuda,
 };
 
 }  // namespace kvtier
