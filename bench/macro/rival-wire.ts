@@ -4,8 +4,8 @@ import { cpuMsOf } from '../support/child.ts'
 import { type Figure, printReport, ratioFigure } from '../support/figures.ts'
 import { OriginalServer } from '../support/original-server.ts'
 import { median } from '../support/pairs.ts'
-import { framesOf, type OnStep, type PromptFrames, RivalClient } from '../support/rival-client.ts'
 import { checkBytes } from '../support/rival-bytes.ts'
+import { framesOf, type OnStep, type PromptFrames, RivalClient } from '../support/rival-client.ts'
 import { SampleSet } from '../support/samples.ts'
 
 /**

@@ -71,6 +71,7 @@ class ServerInPlace {
       instances: new InstanceTable(8, engine.l1.copies, () => {}),
       heldBytesMax: ARENA_BYTES,
       clock,
+      queryHoldMs: 0,
       counts: newCounts(),
       segment: { name: 'none', bytes: ARENA_BYTES, restoreName() {} },
       log: { info: () => {}, warn: (_detail: object, text: string) => fail(text) },

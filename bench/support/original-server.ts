@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { encodePayload } from '../../src/protocol/mp/client-codec.ts'
 import { pythonEnvironment } from '../../test/compat/python-environment.ts'
 import { freePort } from '../../test/support/free-port.ts'
-import { encodePayload } from '../../src/protocol/mp/client-codec.ts'
 import { MpPeer, opFrame, withinTime } from './mp-peer.ts'
 
 const START_MS = 120_000
@@ -75,7 +75,8 @@ export class OriginalServer {
   async stop(): Promise<void> {
     this.#child.kill('SIGKILL')
     await this.#exit
-    for (const name of [this.#segment, `lmcache_l1_pool_${this.#segment}`]) rmSync(join('/dev/shm', name), { force: true })
+    for (const name of [this.#segment, `lmcache_l1_pool_${this.#segment}`])
+      rmSync(join('/dev/shm', name), { force: true })
   }
 
   /** Resolves once it answers a ping. */

@@ -18,6 +18,7 @@ import type { EngineRuntime } from './compose.ts'
 import { type Addresses, DataDirectory, segmentName } from './data-dir.ts'
 import { EngineActs } from './engine-acts.ts'
 import { HashThread } from './hash-thread.ts'
+import { letHeapsGrow } from './heap-growth.ts'
 import { IoPool } from './io-pool.ts'
 import { type L1Memory, type L1MemoryParts, openL1Memory } from './l1-memory.ts'
 import type { PushTarget } from './metrics-service.ts'
@@ -89,6 +90,7 @@ class Cleanup {
  */
 export async function startEngine(parts: StartParts): Promise<RunningEngine> {
   const cleanup = new Cleanup((error) => parts.logger.error({ err: error }, 'while stopping'))
+  letHeapsGrow()
   try {
     return await start(parts, cleanup)
   } catch (error) {

@@ -328,6 +328,26 @@ it('speaks every generation, by number and by name', async () => {
   }
 })
 
+it('keeps a question for an answer while the prompt is hashed, and for a moment only', async () => {
+  const lane = new GatedLane()
+  const { scheduler } = await served({ lane, inlineChunks: 1, queryHoldMs: 5 })
+  const key = keyOf(promptOf(1, 4))
+  await scheduler.lookup({ ...key, workerId: null })
+  const early = scheduler.answer(key.requestId)
+  let isAnswered = false
+  void early.then(() => {
+    isAnswered = true
+  })
+  expect(await scheduler.ping(null)).toBe(true)
+  expect(isAnswered).toBe(false)
+  mp.clock.advance(5)
+  expect(await early).toBeNull()
+  const late = scheduler.answer(key.requestId)
+  expect(await scheduler.ping(null)).toBe(true)
+  lane.openForGood()
+  expect(await late).toBe(0)
+})
+
 it('hashes long prompts elsewhere, and keeps the order of a worker meanwhile', async () => {
   const lane = new GatedLane()
   const { scheduler, worker } = await served({ lane, inlineChunks: 1 })

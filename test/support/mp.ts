@@ -29,6 +29,8 @@ export const SHARD_BYTES = 2 * 1 * CHUNK * 16 * 2
 const hasher = await ChunkHasher.create()
 
 export interface MpSetup extends Partial<EngineSetup> {
+  /** Default: 0. The clock is the test's. */
+  readonly queryHoldMs?: number
   readonly mp?: Partial<MpOptions>
   /** Where prompts of more than `inlineChunks` are hashed. */
   readonly lane?: HashLane
@@ -36,7 +38,7 @@ export interface MpSetup extends Partial<EngineSetup> {
 }
 
 /** An engine in this process that serves the MP wire on a real socket, on a manual clock. */
-export async function startMp({ mp = {}, lane, inlineChunks = 64, ...setup }: MpSetup = {}) {
+export async function startMp({ mp = {}, lane, inlineChunks = 64, queryHoldMs = 0, ...setup }: MpSetup = {}) {
   const runtime = makeEngine({ seed: 1, ...setup })
   const { engine, memory, clock } = runtime
   const lines: string[] = []
@@ -50,6 +52,7 @@ export async function startMp({ mp = {}, lane, inlineChunks = 64, ...setup }: Mp
       models: new ModelRegistry(16, memory!.length),
       hasher: prompts,
       clock,
+      queryHoldMs,
       segment: { name: 'kvtier-test', bytes: memory!.length, restoreName() {} },
       log,
       onError: (error) => errors.push(error),
