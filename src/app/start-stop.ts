@@ -1,6 +1,5 @@
 import type { Logger } from 'pino'
 import type { ServeConfig } from '../config/load-config.ts'
-import { ChunkHasher } from '../core/chunk-hash.ts'
 import { SystemClock } from '../core/clock.ts'
 import { ModelRegistry } from '../engine/model-registry.ts'
 import { PromptHasher } from '../engine/prompt-hasher.ts'
@@ -22,6 +21,7 @@ import { letHeapsGrow } from './heap-growth.ts'
 import { IoPool } from './io-pool.ts'
 import { type L1Memory, type L1MemoryParts, openL1Memory } from './l1-memory.ts'
 import type { PushTarget } from './metrics-service.ts'
+import { openHasher } from './open-hasher.ts'
 import { openStorage } from './open-storage.ts'
 import { readPushFiles } from './push-files.ts'
 import { QuotaFile } from './quota-file.ts'
@@ -209,7 +209,7 @@ async function serversOf(
 ): Promise<{ service: EngineService; mp: MpServer }> {
   const { runtime, hashing, clock, memory, facts, acts } = parts
   const { segment, journal, leftover } = memory
-  const hasher = new PromptHasher(await ChunkHasher.create(), [hashing.lane], {
+  const hasher = new PromptHasher(await openHasher(logger), [hashing.lane], {
     inlineChunks: config.engine.hashInlineChunks,
     onLost: (error) => logger.error({ err: error }, 'the thread that hashes ended; prompts are hashed in place'),
   })

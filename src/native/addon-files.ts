@@ -12,6 +12,7 @@ export const ADDON_FLAGS: readonly string[] = [
   '-fvisibility=hidden',
   '-fno-exceptions',
   '-fno-rtti',
+  '-fno-tree-slp-vectorize', // it would put BLAKE3's words into vectors, which is slower
   '-Wall',
   '-Wextra',
   '-Werror=return-type',

@@ -38,9 +38,9 @@ class Arguments {
   Bytes bytes(size_t at) { return view(at, 1, 1); }
 
   /// Words of 4 or 8 bytes: a Uint32Array, a Float64Array. `length` counts words.
-  Bytes words(size_t at, size_t wordBytes) {
-    Bytes all = view(at, wordBytes, wordBytes);
-    all.length /= wordBytes;
+  Bytes words(size_t at, size_t word_bytes) {
+    Bytes all = view(at, word_bytes, word_bytes);
+    all.length /= word_bytes;
     return all;
   }
 
@@ -73,21 +73,21 @@ class Arguments {
   }
 
  private:
-  Bytes view(size_t at, size_t wordBytes, size_t alignment) {
+  Bytes view(size_t at, size_t word_bytes, size_t alignment) {
     Bytes found;
     napi_value from = value(at);
     if (!ok_) return found;
-    bool isView = false;
+    bool is_view = false;
     void* data = nullptr;
-    if (napi_is_typedarray(env_, from, &isView) == napi_ok && isView) {
+    if (napi_is_typedarray(env_, from, &is_view) == napi_ok && is_view) {
       napi_typedarray_type type;
       size_t length = 0;
       if (napi_get_typedarray_info(env_, from, &type, &length, &data, nullptr, nullptr) != napi_ok) {
         fail("not a view of memory");
         return found;
       }
-      size_t width = widthOf(type);
-      if (wordBytes != 1 && width != wordBytes) fail("a view of words of another size");
+      size_t width = width_of(type);
+      if (word_bytes != 1 && width != word_bytes) fail("a view of words of another size");
       found.length = length * width;
     } else {
       fail("not a typed array");
@@ -97,7 +97,7 @@ class Arguments {
     return found;
   }
 
-  static size_t widthOf(napi_typedarray_type type) {
+  static size_t width_of(napi_typedarray_type type) {
     switch (type) {
       case napi_int16_array:
       case napi_uint16_array:
@@ -122,7 +122,7 @@ class Arguments {
 };
 
 /// True when bytes [from, from + length) lie within `total`.
-inline bool isWithin(size_t from, size_t length, size_t total) { return from <= total && length <= total - from; }
+inline bool is_within(size_t from, size_t length, size_t total) { return from <= total && length <= total - from; }
 
 inline napi_value undefined(napi_env env) {
   napi_value result = nullptr;

@@ -8,6 +8,9 @@ namespace kvtier {
 
 void register_checksum(napi_env env, napi_value exports);
 void register_cuda(napi_env env, napi_value exports);
+void register_chunk_hashes(napi_env env, napi_value exports);
+void register_token_list(napi_env env, napi_value exports);
+void register_bulk_copy(napi_env env, napi_value exports);
 
 using Register = void (*)(napi_env env, napi_value exports);
 
@@ -15,6 +18,9 @@ using Register = void (*)(napi_env env, napi_value exports);
 inline constexpr Register kParts[] = {
     register_checksum,
     register_cuda,
+    register_chunk_hashes,
+    register_token_list,
+    register_bulk_copy,
 };
 
 }  // namespace kvtier
