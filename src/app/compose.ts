@@ -70,8 +70,7 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
   const l1 = new L1Cache(options.l1, {
     clock,
     events: cells.bus,
-    tenants: cells.l1Tenants,
-    totals: cells.l1,
+    ...l1Cells(cells),
     hashKey: [random(WORD), random(WORD)],
     ...parts.l1,
     onPressure: () => eviction.wake(),
@@ -132,6 +131,10 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
     },
     onSweep: (task) => void sweeps.push(task),
   }
+}
+
+function l1Cells({ l1Tenants, l1, sampling }: MetricCells) {
+  return { tenants: l1Tenants, totals: l1, sampling }
 }
 
 /** How loops say that they run, and that they failed. */

@@ -33,6 +33,11 @@ export class ShardQueries {
     for (let word = 0; word < HASH_WORDS; word += 1) out[at + word] = this.#residency.table.words[record + word]!
   }
 
+  /** A word of the hash of a record, 0 to 7. Valid as `copyHash`. */
+  hashWord(id: number, word: number): number {
+    return this.#residency.table.words[id * CHUNK_WORDS + word]!
+  }
+
   /** As `copyHash`, of the parent. False, and zeros, for the root of a chain. */
   copyParentHash(id: number, out: Uint32Array, at: number): boolean {
     const parent = this.#residency.table.words[id * CHUNK_WORDS + PARENT]!
