@@ -1,5 +1,5 @@
 /** Eviction policies by name; see policies/. */
-export const L1_POLICIES = ['lru', 's3-fifo', 'arc'] as const
+export const L1_POLICIES = ['lru', 's3-fifo', 'arc', 'adaptive'] as const
 export type L1PolicyName = (typeof L1_POLICIES)[number]
 
 /** Sizes and limits of the L1 tier. Units in the names; `config/` gives flags and defaults. */

@@ -112,7 +112,7 @@ describe('kvtier replay', () => {
     [['--speed', '0'], 2, '--speed is "0": write a number above 0, such as 60'],
     [['--speed', '2', '--flat-out'], 2, '--flat-out and --speed exclude each other; give one of them'],
     [['--l1-chunks', 'many'], 2, '--l1-chunks is "many": write a whole number from 16 to 40000000'],
-    [['--policy', 'fifo'], 2, '--policy is "fifo"; write one of: lru, s3-fifo, arc'],
+    [['--policy', 'fifo'], 2, '--policy is "fifo"; write one of: lru, s3-fifo, arc, adaptive'],
     [['--sweep-chunks', '3'], 2, '--sweep-chunks is "3": write numbers of 16 and more, with commas'],
   ])('refuses %j with exit code %i', (argv, code, message) => {
     expect(replay(trace, ...argv)).toEqual({ status: code, stdout: '', stderr: `kvtier: ${message}\n` })

@@ -1,5 +1,6 @@
 import type { ChunkTable } from '../chunk-table.ts'
 import type { L1PolicyName } from '../options.ts'
+import { AdaptivePolicy } from './adaptive.ts'
 import { ArcPolicy } from './arc.ts'
 import { LruPolicy } from './lru.ts'
 import type { EvictionPolicy } from './policy.ts'
@@ -14,5 +15,7 @@ export function makePolicy(name: L1PolicyName, table: ChunkTable): EvictionPolic
       return new S3FifoPolicy(table)
     case 'arc':
       return new ArcPolicy(table)
+    case 'adaptive':
+      return new AdaptivePolicy(table)
   }
 }
