@@ -17,7 +17,7 @@ export interface RuntimeParts {
   readonly logger: Logger
   readonly clock: Clock
   readonly cells: MetricCells
-  readonly device: Device
+  readonly device: Device | null
   readonly memory: L1Memory
   readonly pool: IoPool
   readonly tracer: Tracer

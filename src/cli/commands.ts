@@ -318,6 +318,21 @@ export const COMMANDS: readonly CommandSpec[] = [
     load: () => import('./ping.ts'),
   },
   {
+    name: 'probe',
+    summary: 'Say what this machine has: native code, GPUs, how fast each way to copy is, what is simulated.',
+    positionals: [],
+    options: [
+      { name: 'cuda-library', value: 'FILE', help: 'The CUDA driver.', default: 'where systems have it' },
+      { name: 'cuda-device', value: 'N', help: 'The GPU to measure.', default: '0' },
+      { name: 'quick', help: 'Measure nothing.' },
+    ],
+    examples: [
+      ['kvtier probe', 'Before the first serve'],
+      ['kvtier probe --json', 'For a script'],
+    ],
+    load: () => import('./probe.ts'),
+  },
+  {
     name: 'selftest',
     summary: 'Store and retrieve a prompt over the MP wire, and compare every byte.',
     description:

@@ -187,10 +187,18 @@ export class CudaDevice implements Device {
     this.#native?.semaphore(0, stream, pool, offset, value)
   }
 
-  /** What it has and did; of a closed device, when it was closed. Null before `open`. Waits for the device's thread. */
+  /** What it has and did; of a closed device, when it was last asked. Null before `open`. */
   figures(): CudaFigures | null {
     if (this.#native !== null) this.#last = JSON.parse(this.#native.figures()) as CudaFigures
     return this.#last
+  }
+
+  /** For `/status`: what transfers cost, and what is locked in memory. */
+  details(): object | null {
+    const figures = this.figures()
+    if (figures === null) return null
+    const { table: _, ...rest } = figures
+    return rest
   }
 
   close(): void {

@@ -51,6 +51,8 @@ export interface EngineProcessOptions {
   readonly httpPort?: number
   /** Flags of `serve`, after those for free ports and a small L1. */
   readonly flags?: readonly string[]
+  /** More variables. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** A running `kvtier serve`, with everything it printed. */
@@ -69,13 +71,13 @@ export class EngineProcess {
 
   /** Starts an engine on free ports. Resolves once everything listens; throws what it printed when it gives up. */
   static async start(options: EngineProcessOptions): Promise<EngineProcess> {
-    const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, httpPort = 0, flags = [] } = options
+    const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, httpPort = 0, flags = [], env = {} } = options
     const ports = ['--http-port', String(httpPort), '--prometheus-port', '0', '--mp-port', String(mpPort)]
     const argv = ['serve', '--data-dir', dataDir, ...ports]
     const size = l1Size === '' ? [] : ['--l1-size', l1Size]
     const child = spawn(process.execPath, [main, ...argv, ...size, ...flags], {
       cwd: REPOSITORY,
-      env: ENVIRONMENT,
+      env: { ...ENVIRONMENT, ...env },
     })
     const printed = collect(child)
     const exit = once(child, 'close').then(([code]) => code as number | null)

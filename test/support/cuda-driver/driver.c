@@ -116,7 +116,7 @@ API long long kvtierStandInCount(const char* name) {
 
 /** Failures that a process starts with, for engines that a test cannot reach: commands with `;` between them. */
 __attribute__((constructor)) static void readEnvironment(void) {
-  const char* all = getenv("KVTIER_STAND_IN");
+  const char* all = getenv("STAND_IN_CUDA");
   if (all == NULL) return;
   char* copy = strdup(all);
   for (char* one = strtok(copy, ";"); one != NULL; one = strtok(NULL, ";")) {

@@ -140,20 +140,35 @@ int Gpu::importPool(const IpcHandle& handle, std::uint64_t offset, std::uint64_t
 }
 
 void Gpu::closePool(std::uint32_t number) {
-  onDevice([&] {
-    if (number == 0 || number >= pools_.size() || !pools_[number].isOpen) return;
-    pools_[number].isOpen = false;
+  push({nullptr, [this, number] {
+          if (number == 0 || number >= pools_.size() || !pools_[number].isOpen) return;
+          pools_[number].isOpen = false;
+          ClosingPool closing{number, {}};
+          for (const auto& lane : lanes_) closing.until.push_back(lane->submitted);
+          closing_.push_back(std::move(closing));
+          closingPools_.store(closing_.size());
+          closeRestedPools();
+        }});
+}
+
+/** Unmaps the pools that nothing under way can touch any more. */
+void Gpu::closeRestedPools() {
+  for (std::size_t i = closing_.size(); i > 0; i -= 1) {
+    const ClosingPool& closing = closing_[i - 1];
     {
-      // What was submitted before may still touch it.
-      std::unique_lock<std::mutex> lock(lanesLock_);
-      lanesRest_.wait_for(lock, std::chrono::seconds(5), [&] {
-        for (auto& lane : lanes_) if (lane->isWaiting || !lane->inFlight.empty()) return false;
-        return true;
-      });
+      const std::lock_guard<std::mutex> lock(lanesLock_);
+      bool isAtRest = true;
+      for (std::size_t lane = 0; lane < closing.until.size(); lane += 1) {
+        isAtRest = isAtRest && lanes_[lane]->posted >= closing.until[lane];
+      }
+      if (!isAtRest) continue;
       stats_.importedPools -= 1;
     }
-    driver_->ipcCloseHandle(pools_[number].mapping);
-  });
+    driver_->ipcCloseHandle(pools_[closing.pool].mapping);
+    pools_[closing.pool].mapping = 0;
+    closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i - 1));
+  }
+  closingPools_.store(closing_.size());
 }
 
 bool Gpu::signal(std::size_t lane, std::uint32_t pool, std::uint64_t offset, std::uint64_t value) {

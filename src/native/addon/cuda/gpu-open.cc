@@ -153,10 +153,11 @@ void Gpu::closeResources() {
   isHostRegistered_ = false;
   for (std::size_t i = pools_.size(); i > 0; i -= 1) {
     Pool& pool = pools_[i - 1];
-    if (!pool.isOpen) continue;
+    if (pool.mapping == 0) continue;
     if (i == 1) driver_->memoryFree(pool.base);
     else driver_->ipcCloseHandle(pool.mapping);
     pool.isOpen = false;
+    pool.mapping = 0;
   }
   if (hasContext_) {
     DeviceOrdinal device = 0;

@@ -228,6 +228,7 @@ void Gpu::runWaiter(std::size_t number) {
     lane.posted = transfer->number;
     lanesRest_.notify_all();
     keep(std::move(transfer));
+    if (closingPools_.load() > 0) push({nullptr, [this] { closeRestedPools(); }});
   }
 }
 
@@ -278,9 +279,8 @@ GpuStats Gpu::stats() {
 }
 
 std::vector<MeasuredRow> Gpu::table() {
-  std::vector<MeasuredRow> rows;
-  onDevice([&] { rows = methods_.table; });
-  return rows;
+  const std::lock_guard<std::mutex> lock(lanesLock_);
+  return shownTable_;
 }
 
 }  // namespace kvtier::cuda

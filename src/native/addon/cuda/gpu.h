@@ -121,7 +121,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   bool exportPool(IpcHandle& handle, std::string& reason);
   /** Opens the pool of another process: number of the pool, or -1 with a reason. */
   int importPool(const IpcHandle& handle, std::uint64_t offset, std::uint64_t bytes, std::string& reason);
-  /** Closes it after the transfers under way; those that come later fail. */
+  /** Closes it once the transfers under way have ended; those that come later fail. Does not wait. */
   void closePool(std::uint32_t pool);
 
   /** Puts `value` into a 64-bit word of a pool once everything before it on the stream has ended. */
@@ -153,6 +153,11 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
     std::uint64_t bytes = 0;
     bool isOpen = false;
   };
+  /** A pool that was given up, and the transfers that may still touch it: up to a number of each lane. */
+  struct ClosingPool {
+    std::uint32_t pool;
+    std::vector<std::uint64_t> until;
+  };
   struct Lane {
     Stream stream = nullptr;
     std::thread waiter;
@@ -178,6 +183,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   bool openResources(OpenFailure& failure);
   bool openStaging(std::string& reason);
   void closeResources();
+  void closeRestedPools();
   void loop();
   bool stopLanes();
   /** Runs `call` on the device thread and waits. False when the device is closing. */
@@ -224,6 +230,8 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   CopyMethods methods_;
   std::vector<Pool> pools_;
   std::vector<PagedLayout> layouts_;
+  std::vector<ClosingPool> closing_;
+  std::atomic<std::size_t> closingPools_{0};
   std::vector<std::unique_ptr<EventPair>> allEvents_;
 
   // Events whose transfers have ended and that nobody waits for. Taken after `lanesLock_` where both are held.
@@ -239,6 +247,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   std::vector<std::unique_ptr<Transfer>> freeTransfers_;
   std::vector<std::int32_t> freeSlabs_;
   GpuStats stats_;
+  std::vector<MeasuredRow> shownTable_;
 
   unsigned char* staging_ = nullptr;
   DevicePointer stagingOnDevice_ = 0;

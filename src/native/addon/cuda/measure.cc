@@ -119,6 +119,8 @@ void Gpu::measureAll(double budgetSeconds) {
     }
   }
   driver_->streamDestroy(stream);
+  const std::lock_guard<std::mutex> lock(lanesLock_);
+  shownTable_ = methods_.table;
 }
 
 }  // namespace kvtier::cuda
