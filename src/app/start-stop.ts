@@ -153,7 +153,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   cleanup.add(() => runtime.engine.drain(STOP_STORES_MS))
   cleanup.add(() => link.close(STOP_HTTP_MS))
   cleanup.add(() => mp.close())
-  runtime.start()
+  runtime.start(takenOver !== null)
   const addresses = { ...(await link.listen()), mp: await mp.listen(), pid: process.pid }
   warnOfOpenDoors(config, logger)
   dataDir.publishAddresses(addresses)

@@ -109,6 +109,7 @@ export class RemoteAdapter implements L2Adapter {
   readonly #link: AdapterLink
   readonly #backend: BackendOptions
   #usage: AdapterUsage
+  #isOpen = false
   #isClosed = false
 
   constructor(link: AdapterLink, number: number, backend: BackendOptions) {
@@ -126,8 +127,10 @@ export class RemoteAdapter implements L2Adapter {
     return this.#link.whenLost
   }
 
+  /** May be called again after it rejected: the worker then makes a new adapter. */
   async open(): Promise<void> {
     await this.#ask({ kind: 'open', backend: this.#backend }, undefined)
+    this.#isOpen = true
   }
 
   async lookup(batch: KeyBatch, found: Uint8Array, signal: AbortSignal): Promise<void> {
@@ -209,6 +212,9 @@ export class RemoteAdapter implements L2Adapter {
 
   async #ask(body: RequestBody, signal: AbortSignal | undefined): Promise<AdapterReply> {
     if (this.#isClosed) throw new CacheError('L2_UNAVAILABLE', 'the adapter is closed')
+    if (!this.#isOpen && body.kind !== 'open' && body.kind !== 'close') {
+      throw new CacheError('L2_UNAVAILABLE', 'the adapter is not open: its server was not reached yet')
+    }
     if (signal?.aborted) throw new CacheError('L2_TIMEOUT', 'the batch was given up before it began')
     const moved: ArrayBuffer[] = []
     if ('hashes' in body) moved.push(body.hashes.buffer, body.parents.buffer)
