@@ -17,6 +17,7 @@ export async function run(call: CommandCall): Promise<ExitCode> {
     throw usageError('--write and --file go with print docs, dashboard and rules only', '--write')
   }
   const list = await LISTS[topic](tokenizerDirs(call))
+  for (const warning of list.warnings ?? []) call.terminal.log(`kvtier: ${warning}`)
   answer(call, { [topic]: list.json }, () => terminalTable(list))
   return 0
 }

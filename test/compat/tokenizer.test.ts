@@ -45,7 +45,10 @@ beforeAll(async () => {
   mkdirSync(join(folder, 'published'))
   const minilm = packageFolder(environment.python, MINILM.package, MINILM.version)
   symlinkSync(join(minilm, MINILM.folder), join(folder, 'published/minilm'))
-  for (const files of await findModels(folder, fail)) models.set(files.model, files)
+  for (const { model, files } of await findModels(folder)) {
+    if (files instanceof Error) throw files
+    models.set(model, files)
+  }
   models.set('bundled/qwen3', (await bundledModels())[0]!)
 }, 300_000)
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -53,10 +56,6 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 function official(...words: string[]): string {
   const { python } = environment as { python: string }
   return execFileSync(python, [SCRIPT, ...words], { encoding: 'utf8', maxBuffer: 2 ** 28, stdio: 'pipe' })
-}
-
-function fail(model: string, error: unknown): never {
-  throw new Error(`${model} cannot be read`, { cause: error })
 }
 
 const NAMES = [...TRAINED.map((name) => `trained/${name}`), 'published/minilm', 'bundled/qwen3']
