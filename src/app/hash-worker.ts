@@ -1,7 +1,6 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { ChunkHasher } from '../core/chunk-hash.ts'
 import { serveSlices } from '../engine/hash-lane.ts'
-import { addonOrNull } from '../native/addon.ts'
 
 /** What the hashing thread is started with. */
 export interface HashWorkerData {
@@ -12,5 +11,5 @@ export interface HashWorkerData {
 
 // Entry of the thread that hashes long prompts, a slice at a time.
 const { port, memory } = workerData as HashWorkerData
-serveSlices(port, memory, await ChunkHasher.create(addonOrNull()?.hashChunks ?? null))
+serveSlices(port, memory, await ChunkHasher.create())
 parentPort!.postMessage('ready')

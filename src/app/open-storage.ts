@@ -1,7 +1,6 @@
 import type { Logger } from 'pino'
 import type { ServeConfig } from '../config/load-config.ts'
 import type { Clock } from '../core/clock.ts'
-import type { L2Adapter } from '../l2/adapter.ts'
 import type { AdapterSet } from '../l2/adapter-set.ts'
 import { JobTable } from '../l2/jobs/job-table.ts'
 import type { AdapterOptions } from '../l2/options.ts'
@@ -30,9 +29,8 @@ export interface OpenStorage {
 }
 
 /**
- * Attaches the adapters of the configuration, then those that were added while earlier engines ran. One whose server is
- * away is attached all the same, with its circuit open, and opened once it can be, unless its option `start` says
- * otherwise. What no further try mends ends the start; of an adapter that was added, it is attached as failed.
+ * Attaches the adapters of the configuration, then those that were added while earlier engines ran. One of the
+ * configuration that cannot be opened ends the start; one of the others is attached as failed, and the log says why.
  *
  * @throws CacheError L2_*, DATA_DIR_*
  */
@@ -46,7 +44,7 @@ export async function openStorage(parts: StorageParts): Promise<OpenStorage> {
     return adapter
   }
   const book = new AdapterFileBook({ config, directory, env: (variable) => process.env[variable], make })
-  for (const options of config.l2.adapters) await attach(parts, make(options), options)
+  for (const options of config.l2.adapters) await adapters.add(options.name, make(options), options.limits)
   for (const entry of await book.load()) await attachKept(parts, book, entry)
   const jobs = new JobTable({
     clock,
@@ -70,30 +68,11 @@ export async function openStorage(parts: StorageParts): Promise<OpenStorage> {
   return { service, close: () => jobs.close() }
 }
 
-async function attach(
-  { adapters, logger }: StorageParts,
-  adapter: L2Adapter,
-  { name, limits }: AdapterOptions,
-): Promise<void> {
-  if (limits.startPolicy === 'fail') {
-    await adapters.add(name, adapter, limits)
-    return
-  }
-  const { isReached, lastError } = await adapters.roster.addEvenAway(name, adapter, limits)
-  if (!isReached) {
-    logger.warn(
-      { adapter: name, reason: lastError },
-      'an adapter is away: the engine starts without it and goes on trying',
-    )
-  }
-}
-
 async function attachKept(
-  parts: StorageParts,
+  { adapters, logger }: StorageParts,
   book: AdapterFileBook,
   entry: Readonly<Record<string, unknown>>,
 ): Promise<void> {
-  const { adapters, logger } = parts
   const name = String(entry.name)
   if (book.isConfigured(name)) {
     logger.warn({ adapter: name }, 'the configuration has an adapter of this name: the one that was added is left out')
@@ -108,7 +87,7 @@ async function attachKept(
   }
   const adapter = book.make(options)
   try {
-    await attach(parts, adapter, options)
+    await adapters.add(name, adapter, options.limits)
   } catch (error) {
     logger.error({ adapter: name, err: error }, 'an adapter that was added earlier cannot be opened: it has failed')
     adapters.roster.addFailed(name, adapter, options.limits, error)

@@ -6,14 +6,12 @@ import { workerUrl } from '../core/worker-url.ts'
 import type { EnginePort } from '../server/http/engine-port.ts'
 import type { StoragePort } from '../server/http/storage-port.ts'
 import type { ServiceControl, ServiceData } from './service-thread.ts'
-import { WorkerEnd } from './worker-end.ts'
 
 /** The service thread as the data thread sees it. */
 export class ServiceLink {
   readonly #worker: Worker
   readonly #calls: CallPort
   readonly #control: ServiceControl
-  readonly #end: WorkerEnd
   readonly #onBug: (error: unknown) => void
   #isClosing = false
 
@@ -45,8 +43,11 @@ export class ServiceLink {
     }
     const transferList = [forEngine.port2, forStorage.port2, forControl.port2]
     this.#worker = new Worker(workerUrl(import.meta.url, './service-thread'), { workerData, transferList })
-    this.#end = new WorkerEnd(this.#worker, 'the service thread')
-    void this.#end.reason.then((reason) => {
+    let reason: unknown = new Error('the service thread ended')
+    this.#worker.on('error', (error) => {
+      reason = error
+    })
+    this.#worker.on('exit', () => {
       this.#calls.close()
       forEngine.port1.close()
       forStorage.port1.close()
@@ -54,9 +55,9 @@ export class ServiceLink {
     })
   }
 
-  /** Opens the surfaces. @returns host:port of each that is on. @throws CacheError; THREAD_ENDED when the thread did */
+  /** Opens the surfaces. @returns host:port of each that is on. @throws CacheError */
   listen(): Promise<{ http: string; metrics?: string }> {
-    return this.#end.explain(this.#control.listen())
+    return this.#control.listen()
   }
 
   /**

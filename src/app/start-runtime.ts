@@ -17,7 +17,7 @@ export interface RuntimeParts {
   readonly logger: Logger
   readonly clock: Clock
   readonly cells: MetricCells
-  readonly device: Device | null
+  readonly device: Device
   readonly memory: L1Memory
   readonly pool: IoPool
   readonly tracer: Tracer
@@ -48,7 +48,6 @@ export async function startRuntime(
       logger.info({ adapter: name, state, before }, 'adapter state')
       acts.adapterState(name, state)
     },
-    onAdapterReached: (name) => logger.info({ adapter: name }, 'an adapter that was away at the start was reached'),
   })
   const checksums = new Checksums({ l1: runtime.engine.l1, clock, port: pool, onError })
   const takenOver = await takeOver(runtime.engine, memory, checksums, logger)

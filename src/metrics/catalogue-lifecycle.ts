@@ -14,7 +14,6 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L0_BLOCK_EVICTED,
     value: 'lifetimeSeconds',
-    times: 'blocks',
     bounds: SECONDS,
   }),
   histogram('l0_block_idle_before_evict_seconds', {
@@ -22,7 +21,6 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L0_BLOCK_EVICTED,
     value: 'idleSeconds',
-    times: 'blocks',
     bounds: SECONDS,
   }),
   histogram('l0_block_reuse_gap_seconds', {
@@ -30,7 +28,6 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L0_BLOCK_REUSED,
     value: 'gapSeconds',
-    times: 'blocks',
     bounds: SECONDS,
   }),
   histogram('l1_chunk_lifetime_seconds', {
@@ -38,7 +35,6 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L1_SHARD_LEFT,
     value: 'lifetimeSeconds',
-    times: 'shards',
     bounds: SECONDS,
   }),
   histogram('l1_chunk_idle_before_evict_seconds', {
@@ -46,7 +42,6 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L1_SHARD_LEFT,
     value: 'idleSeconds',
-    times: 'shards',
     bounds: SECONDS,
   }),
   histogram('l1_chunk_reuse_gap_seconds', {
@@ -54,7 +49,6 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L1_SHARD_TOUCHED,
     value: 'gapSeconds',
-    times: 'shards',
     bounds: SECONDS,
   }),
   histogram('l1_chunk_evict_reuse_gap_seconds', {
@@ -62,7 +56,6 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L1_GHOST_SEEN,
     value: 'sinceEvictionSeconds',
-    times: 'chunks',
     bounds: SECONDS,
   }),
   counter('ghost_expired_total', {

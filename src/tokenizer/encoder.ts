@@ -27,7 +27,7 @@ export async function openEncoder(files: ModelFiles, library: TokenizerOptions['
     const { NativeEncoder } = await import('./native-encoder.ts')
     return NativeEncoder.open(files)
   }
-  const { JavaScriptEncoder } = await import('./javascript-encoder.ts')
+  const { JavaScriptEncoder } = await import('./javascript/javascript-encoder.ts')
   return await JavaScriptEncoder.open(files)
 }
 

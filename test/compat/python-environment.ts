@@ -5,7 +5,8 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { REPOSITORY } from '../support/source-tree.ts'
 
-const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'kvtier-compat')
+/** Where downloads are kept between runs. */
+export const CACHE = join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'kvtier-compat')
 
 /** A Python with packages, or why there is none. */
 export type PythonEnvironment = { readonly python: string } | { readonly missing: string }

@@ -10,8 +10,7 @@ import type { L1Options } from '../../src/l1/options.ts'
 import { surveyTables } from '../../src/l1/recovery-survey.ts'
 import { SlotList } from '../../src/l1/slot-list.ts'
 import { fusedTables, Killed, StoreFuse } from '../support/killed-tables.ts'
-import { chainOf, SMALL_L1, TENANT_ROWS } from '../support/l1.ts'
-import { anyPath, L1_POLICIES, type L1Shape, openSpaces } from '../support/l1-shapes.ts'
+import { chainOf, openSpace, SMALL_L1, TENANT_ROWS } from '../support/l1.ts'
 import { random } from '../support/random.ts'
 
 const TTL = 50
@@ -21,7 +20,13 @@ const OWNERS = 4
 /** Owners below this one are workers, which live on when the engine dies. */
 const WORKERS = 3
 
-const SHAPES: readonly L1Shape[] = [
+interface Shape {
+  readonly name: string
+  readonly options: Partial<L1Options>
+  readonly spaces: readonly { salt: string; ranks: number; shardBytes: number; tenant: number }[]
+}
+
+const SHAPES: readonly Shape[] = [
   {
     name: 'one rank',
     options: { capacityBytes: 160, extentBytes: 32 },
@@ -75,7 +80,7 @@ class Scene {
   readonly fuse = new StoreFuse()
   readonly arena: Uint8Array
   readonly options: L1Options
-  readonly shape: L1Shape
+  readonly shape: Shape
   readonly next: (limit: number) => number
   readonly tables: ReturnType<typeof mapTables>
   readonly startMs = this.clock.nowMs()
@@ -90,7 +95,7 @@ class Scene {
   writers: Copy[] = []
   readers: Copy[] = []
 
-  constructor(shape: L1Shape, policy: L1Options['policy'], seed: number) {
+  constructor(shape: Shape, policy: L1Options['policy'], seed: number) {
     this.shape = shape
     this.options = { ...SMALL_L1, ...shape.options, policy }
     this.arena = new Uint8Array(this.options.capacityBytes)
@@ -117,7 +122,9 @@ class Scene {
         this.arena.copyWithin(to, from, from + bytes)
       },
     })
-    this.spaces = openSpaces(this.cache, this.shape)
+    this.spaces = this.shape.spaces.map((spec) =>
+      openSpace(this.cache, { ...spec, model: `m${spec.ranks}-${spec.shardBytes}` }),
+    )
   }
 
   /** What is left of the engine is opened again; the workers below `WORKERS` have not noticed. */
@@ -143,13 +150,17 @@ class Scene {
     return Uint8Array.from({ length: shardBytes }, (_, at) => (Math.imul(seed, at + 3) >>> 11) & 255)
   }
 
+  anyPath(): number[] {
+    return Array.from({ length: 1 + this.next(6) }, () => this.next(3))
+  }
+
   anySpace(): SpaceId {
     return this.spaces[this.next(this.spaces.length)]!
   }
 
   reserve(): void {
     const space = this.anySpace()
-    const path = anyPath(this.next)
+    const path = this.anyPath()
     const rank = this.next(this.cache.spaces.spec(space).ranks)
     const owner = this.next(OWNERS)
     const during = owner < WORKERS ? 'store' : 'load'
@@ -180,7 +191,7 @@ class Scene {
 
   lookup(): void {
     const space = this.anySpace()
-    const path = anyPath(this.next)
+    const path = this.anyPath()
     const run = this.cache.residentRun(space, chainOf(path), 0, path.length)
     if (run === 0) return
     const owner = this.next(OWNERS)
@@ -248,7 +259,7 @@ class Scene {
       () => this.reserve(),
       () => void this.cache.evictTo(this.next(Math.ceil(this.cache.usageBytes) + 1), 1 + this.next(3)),
       () => {
-        const path = anyPath(this.next)
+        const path = this.anyPath()
         if (this.next(4) !== 0) return
         this.cache.remove({ space: this.anySpace(), chain: chainOf(path), from: 0, to: path.length }, 'delete')
       },
@@ -307,9 +318,8 @@ class Scene {
   }
 }
 
-const CASES = SHAPES.flatMap((shape) =>
-  L1_POLICIES.flatMap((policy) => [1, 2].map((seed) => ({ shape, policy, seed }))),
-)
+const POLICIES = ['lru', 's3-fifo', 'arc'] as const
+const CASES = SHAPES.flatMap((shape) => POLICIES.flatMap((policy) => [1, 2].map((seed) => ({ shape, policy, seed }))))
 
 it.each(CASES)(
   'loses no acknowledged chunk and serves no wrong byte, killed at any store: $shape.name, $policy, seed $seed',

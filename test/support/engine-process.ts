@@ -22,15 +22,11 @@ export interface CommandResult {
   readonly stderr: string
 }
 
-/** Runs a command of the CLI to its end. One that does not end is killed after `deadlineMs`. @param env more variables */
-export async function runCommand(
-  argv: readonly string[],
-  deadlineMs = 30_000,
-  env: Readonly<Record<string, string>> = {},
-): Promise<CommandResult> {
+/** Runs a command of the CLI to its end. One that does not end is killed after `deadlineMs`. */
+export async function runCommand(argv: readonly string[], deadlineMs = 30_000): Promise<CommandResult> {
   const child = spawn(process.execPath, [MAIN, ...argv], {
     cwd: REPOSITORY,
-    env: { ...ENVIRONMENT, ...env },
+    env: ENVIRONMENT,
     timeout: deadlineMs,
     killSignal: 'SIGKILL',
   })
@@ -51,8 +47,6 @@ export interface EngineProcessOptions {
   readonly httpPort?: number
   /** Flags of `serve`, after those for free ports and a small L1. */
   readonly flags?: readonly string[]
-  /** More variables. */
-  readonly env?: Readonly<Record<string, string>>
 }
 
 /** A running `kvtier serve`, with everything it printed. */
@@ -71,13 +65,13 @@ export class EngineProcess {
 
   /** Starts an engine on free ports. Resolves once everything listens; throws what it printed when it gives up. */
   static async start(options: EngineProcessOptions): Promise<EngineProcess> {
-    const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, httpPort = 0, flags = [], env = {} } = options
+    const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, httpPort = 0, flags = [] } = options
     const ports = ['--http-port', String(httpPort), '--prometheus-port', '0', '--mp-port', String(mpPort)]
     const argv = ['serve', '--data-dir', dataDir, ...ports]
     const size = l1Size === '' ? [] : ['--l1-size', l1Size]
     const child = spawn(process.execPath, [main, ...argv, ...size, ...flags], {
       cwd: REPOSITORY,
-      env: { ...ENVIRONMENT, ...env },
+      env: ENVIRONMENT,
     })
     const printed = collect(child)
     const exit = once(child, 'close').then(([code]) => code as number | null)

@@ -102,6 +102,43 @@ export function hostileTexts(seed: number, count: number): string[] {
   ]
 }
 
+/** Texts that go by rules of letters: small letters, words within words, tokens that are cut off. */
+const CASES = [
+  "it'ſ 'ſ I'ſo x'LL'Re'ſ",
+  "K'\u212a '\ufb06a",
+  'ΑΣ ΣΑΣ Σ ὈΔΥΣΣΕΎΣ ΣΣ.',
+  'İI ǅ ß ẞ ŉ ΐ',
+  '𠀀𠀁 a𪜀b𫝀 中a文',
+  'क्षि நி กำ ဂ္ဂ',
+  '\u0915\u093c \u0958 \u2126 \u212b \u1e9b\u0323',
+  '\u{105d2}\u0307 \u{16d67}\u{16d67} \u{11382}\u{113c9}',
+  '<s ><s></s<s>  <s>\u3000</s>\u0085<unk>',
+  '▁ ▁▁a ▁b▁ c▁',
+]
+
+/**
+ * Every letter of the first two planes, and some of the others: one after the other, each a word, each within a word.
+ * Letters that one version of Unicode has and another has not are among them.
+ */
+export function unicodeTexts(seed: number): string[] {
+  const next = random(seed)
+  const texts = [...CASES]
+  for (let first = 0; first < 0x2_0000; first += 256) {
+    const points = Array.from({ length: 256 }, (_, at) => first + at).filter(
+      (point) => point < 0xd800 || point > 0xdfff,
+    )
+    const letters = points.map((point) => String.fromCodePoint(point))
+    texts.push(letters.join(''), letters.join(' '), `a${letters.join('a')}`)
+  }
+  for (let plane = 2; plane <= 16; plane += 1) {
+    for (let text = 0; text < 8; text += 1) {
+      const letters = Array.from({ length: 48 }, () => String.fromCodePoint(plane * 0x1_0000 + next(0x1_0000)))
+      texts.push(letters.map((letter) => (next(3) === 0 ? `${letter}x` : letter)).join(''))
+    }
+  }
+  return texts.filter((text) => text !== '')
+}
+
 /** Plain words of about so many characters. */
 export function proseText(seed: number, length: number): string {
   const next = random(seed)

@@ -32,7 +32,6 @@ export function makeSet(seed = 1) {
   const events: { type: string; tenant: number; a: number; b: number; c: number }[] = []
   const changes: string[] = []
   const errors: unknown[] = []
-  const reached: string[] = []
   const set = new AdapterSet({
     clock,
     random: () => next(1000) / 1000,
@@ -46,10 +45,9 @@ export function makeSet(seed = 1) {
     states,
     tenantRows: TENANTS,
     onState: (name, state, before) => void changes.push(`${name}: ${before ?? 'new'} -> ${state}`),
-    onReached: (name) => void reached.push(name),
     onError: (_name, error) => void errors.push(error),
   })
-  return { set, clock, cells, tenantCells, states, events, changes, errors, reached }
+  return { set, clock, cells, tenantCells, states, events, changes, errors }
 }
 
 /** Lets everything run that waits for nothing but its turn. */

@@ -1,5 +1,4 @@
 import { CacheError } from '../../core/errors.ts'
-import { addonOrNull } from '../../native/addon.ts'
 import { decodeIncoming, decodeOp } from '../../protocol/mp/codec.ts'
 import type { ServedOp } from '../../protocol/mp/generations.ts'
 import type { Envelope, Incoming, Request, RequestOf } from '../../protocol/mp/messages.ts'
@@ -65,9 +64,6 @@ const NO: { readonly [Op in ServedOp]: Reply } = {
   get_experimental: EXPERIMENTAL,
 }
 
-/** Token lists that are remembered, of each form. */
-const KNOWN_LISTS = 256
-
 /** Operations of one client that are done in the order they came: each waits for the one before. */
 const ORDERED = new Set<string>([
   'register_kv_cache_engine_driven_context',
@@ -91,10 +87,7 @@ export class Dispatcher {
   readonly #send: Send
   readonly #onError: (error: unknown) => void
   readonly #clients: ClientTable
-  readonly #tokens = {
-    ids: new TokenCache(KNOWN_LISTS, addonOrNull()?.readWords ?? null),
-    packed: new TokenCache(KNOWN_LISTS),
-  }
+  readonly #tokens = { ids: new TokenCache(), packed: new TokenCache() }
   readonly #blocks: BlockReports
   readonly #lookups: LookupHandlers
   readonly #transfers: TransferHandlers
