@@ -41,6 +41,21 @@ const Prometheus = Type.Object(
   {
     enabled: Type.Optional(Type.Boolean()),
     port: Type.Optional(Port),
+    /** The bearer token that scrapers must send. */
+    token: Type.Optional(SecretKey),
+    /** A Secret with tls.crt and tls.key, which make it https. */
+    tls: Type.Optional(
+      Type.Object(
+        {
+          secret: Type.String({ minLength: 1 }),
+          /** What signed the certificate; without it, ca.crt of the same Secret. */
+          ca: Type.Optional(SecretKey),
+          /** What the certificate is for; without it, the metrics Service. */
+          serverName: Type.Optional(Type.String({ minLength: 1 })),
+        },
+        closed,
+      ),
+    ),
     serviceMonitor: Type.Optional(
       Type.Object(
         {
@@ -106,6 +121,10 @@ export function readEngineDefinition(text: string, file: string): EngineDefiniti
   const wantsScrape = spec.prometheus?.enabled === true
   if (spec.prometheus?.serviceMonitor?.enabled === true && !wantsScrape) {
     throw invalid('engine.spec.prometheus.serviceMonitor.enabled', 'needs prometheus.enabled: true')
+  }
+  for (const field of ['token', 'tls'] as const) {
+    if (spec.prometheus?.[field] === undefined || wantsScrape) continue
+    throw invalid(`engine.spec.prometheus.${field}`, 'needs prometheus.enabled: true')
   }
   if (spec.kind === 'DaemonSet' && spec.replicas !== undefined) {
     throw invalid('engine.spec.replicas', 'a DaemonSet runs one engine a node; remove it')

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { parse, parseAllDocuments, stringify } from 'yaml'
 import { runCommand } from '../support/engine-process.ts'
@@ -17,10 +17,21 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-function definition(spec: object): string {
+function definition(spec: object, namespace?: string): string {
   const file = join(folder, 'engine.yaml')
-  writeFileSync(file, stringify({ engine: { name: 'a', spec: { ...SPEC, ...spec } } }))
+  writeFileSync(file, stringify({ engine: { name: 'a', namespace, spec: { ...SPEC, ...spec } } }))
   return file
+}
+
+/** A monitored scrape with a token, by https. */
+function scrapeOf(tls: object) {
+  return { enabled: true, token: { secret: 'scrape-token', key: 'word' }, tls, serviceMonitor: { enabled: true } }
+}
+
+async function manifestsOf(tls: object): Promise<string> {
+  const { code, stdout, stderr } = await runCommand(['manifests', definition({ prometheus: scrapeOf(tls) })])
+  expect(code, stderr).toBe(0)
+  return stdout
 }
 
 /** Kind and name of each object, by types of the Kubernetes API that refuse unknown fields. */
@@ -120,7 +131,81 @@ it('a ServiceMonitor selects the Service of its engine and carries the labels of
   expect(monitor.spec.endpoints[0].port).toBe(service.spec.ports[0].name)
 })
 
+it('a scrape with a token by https takes both from Secrets, at the engine and at the scraper', async (context) => {
+  const program = goTool(context, 'strict-manifests')
+  const ca = { secret: 'authority', key: 'root.pem' }
+  const tls = { secret: 'scrape-tls', ca, serverName: 'kv.example' }
+  const text = await manifestsOf(tls)
+  expect(checked(program, text)).toContain('ServiceMonitor a-metrics')
+  const [config, deployment, , monitor] = parseAllDocuments(text).map((each) => each.toJS())
+  expect(monitor.spec.endpoints).toEqual([
+    {
+      port: 'metrics',
+      path: '/metrics',
+      interval: '15s',
+      scheme: 'https',
+      authorization: { type: 'Bearer', credentials: { name: 'scrape-token', key: 'word' } },
+      tlsConfig: { ca: { secret: { name: 'authority', key: 'root.pem' } }, serverName: 'kv.example' },
+    },
+  ])
+  const options = parse(config.data['kvtier.yaml']).prometheus
+  const { containers, volumes } = deployment.spec.template.spec
+  const secretAt = (path: string) => {
+    const folder = dirname(path)
+    const mount = containers[0].volumeMounts.find((one: { mountPath: string }) => one.mountPath === folder)
+    const { secret } = volumes.find((one: { name: string }) => one.name === mount.name)
+    return [secret.secretName, secret.items.find((one: { path: string }) => one.path === basename(path)).key]
+  }
+  expect(secretAt(options['token-file'])).toEqual(['scrape-token', 'word'])
+  expect(secretAt(options['cert-file'])).toEqual(['scrape-tls', 'tls.crt'])
+  expect(secretAt(options['key-file'])).toEqual(['scrape-tls', 'tls.key'])
+  const file = join(folder, 'kvtier.yaml')
+  writeFileSync(file, config.data['kvtier.yaml'])
+  const check = await runCommand(['check-config', '--config', file, '--json'])
+  expect(check.code, check.stderr).toBe(0)
+})
+
+it('the certificate of a scrape is for the metrics Service, and signed by what lies beside it, unless said otherwise', async () => {
+  const monitor = parseAllDocuments(await manifestsOf({ secret: 'scrape-tls' }))
+    .at(-1)!
+    .toJS()
+  expect(monitor.spec.endpoints[0].tlsConfig).toEqual({
+    ca: { secret: { name: 'scrape-tls', key: 'ca.crt' } },
+    serverName: 'a-metrics',
+  })
+})
+
+it('the chart has the Secrets of the scrape as values', async (context) => {
+  const helm = goTool(context, 'helm', 'helm.sh/helm/v3/cmd/helm')
+  const chart = join(folder, 'chart')
+  const file = definition({ prometheus: scrapeOf({ secret: 'scrape-tls' }) })
+  await runCommand(['manifests', file, '--chart', chart])
+  const lint = spawnSync(helm, ['lint', '--strict', chart], { encoding: 'utf8' })
+  expect(lint.status, `${lint.stdout}${lint.stderr}`).toBe(0)
+  const render = (...words: string[]) => {
+    const args = ['template', 'a', chart, '--namespace', 'n', ...words]
+    const { status, stdout, stderr } = spawnSync(helm, args, { encoding: 'utf8' })
+    expect(status, stderr).toBe(0)
+    return stdout
+  }
+  const named = definition({ prometheus: scrapeOf({ secret: 'scrape-tls' }) }, 'n')
+  expect(byName(render())).toEqual(byName((await runCommand(['manifests', named])).stdout))
+  const other = render('--set', 'scrape.tokenSecret=t2', '--set', 'scrape.tlsSecret=c2')
+  expect(other).not.toMatch(/secretName: "?scrape-/)
+  expect(other.match(/secretName: [tc]2$/gm)).toHaveLength(2)
+  expect(JSON.stringify(byName(other)['ServiceMonitor a-metrics'])).toContain(
+    '"credentials":{"name":"t2","key":"word"}},"tlsConfig":{"ca":{"secret":{"name":"c2","key":"ca.crt"}},"serverName":"a-metrics.n.svc"}',
+  )
+})
+
 it.each<[string, object, string]>([
+  [
+    'a token of no scrape',
+    { prometheus: { token: { secret: 's', key: 'k' } } },
+    'token needs prometheus.enabled: true',
+  ],
+  ['a certificate of no scrape', { prometheus: { tls: { secret: 's' } } }, 'tls needs prometheus.enabled: true'],
+  ['a token without its key', { prometheus: { enabled: true, token: { secret: 's' } } }, 'token.key is missing'],
   ['an unknown field', { prometheus: { enable: true } }, 'engine.spec.prometheus.enable is not a field'],
   ['a wrong type', { replicas: 'two' }, 'engine.spec.replicas must be integer'],
   ['an unknown option', { l1: { size: '1GiB', sise: 1 } }, 'did you mean l1.size?'],

@@ -57,10 +57,18 @@ function templatedDefinition(definition: EngineDefinition): EngineDefinition {
       ...spec,
       image: expression('.Values.image'),
       replicas: expression('.Values.replicas') as unknown as number,
-      ...(spec.prometheus?.serviceMonitor === undefined
-        ? {}
-        : { prometheus: { ...spec.prometheus, serviceMonitor: { ...spec.prometheus.serviceMonitor, labels: {} } } }),
+      ...(spec.prometheus === undefined ? {} : { prometheus: templatedScrape(spec.prometheus) }),
     },
+  }
+}
+
+function templatedScrape(scrape: NonNullable<EngineDefinition['spec']['prometheus']>) {
+  const { serviceMonitor, token, tls } = scrape
+  return {
+    ...scrape,
+    ...(serviceMonitor === undefined ? {} : { serviceMonitor: { ...serviceMonitor, labels: {} } }),
+    ...(token === undefined ? {} : { token: { ...token, secret: expression('.Values.scrape.tokenSecret') } }),
+    ...(tls === undefined ? {} : { tls: { ...tls, secret: expression('.Values.scrape.tlsSecret') } }),
   }
 }
 
@@ -86,9 +94,22 @@ function valuesFile(definition: EngineDefinition): string {
     tolerations: spec.tolerations ?? [],
     affinity: spec.affinity ?? {},
     serviceMonitorLabels: spec.prometheus?.serviceMonitor?.labels ?? {},
+    ...scrapeSecrets(definition),
     options: engineConfig(definition),
   }
   return `# Options of the engine are those of its config file: kvtier print options.\n${stringify(values)}`
+}
+
+/** Names of the Secrets of the scrape: those of one namespace are not those of another. */
+function scrapeSecrets({ spec }: EngineDefinition): object {
+  const { token, tls } = spec.prometheus ?? {}
+  if (token === undefined && tls === undefined) return {}
+  return {
+    scrape: {
+      ...(token === undefined ? {} : { tokenSecret: token.secret }),
+      ...(tls === undefined ? {} : { tlsSecret: tls.secret }),
+    },
+  }
 }
 
 function fileName({ kind, metadata }: Manifest): string {

@@ -1,5 +1,6 @@
 import type { EngineDefinition } from '../engine-definition.ts'
 import { type Manifest, metadata, selectorLabels } from './names.ts'
+import { scrapeMounts, scrapeOptions, scrapeVolumes } from './scrape-secrets.ts'
 
 const MIB = 1024 ** 2
 /** Bytes of the L1 index for each chunk and each shard of it, with what rounding adds. */
@@ -26,7 +27,9 @@ export function engineConfig(definition: EngineDefinition): Record<string, unkno
     'data-dir': DATA_DIR,
     http: { host: spec.auth === undefined ? '127.0.0.1' : '0.0.0.0', port: HTTP_PORT },
     mp: { host: '127.0.0.1', port: MP_PORT },
-    ...(metrics === 'push' ? {} : { prometheus: { enabled: metrics === 'scrape', port } }),
+    ...(metrics === 'push'
+      ? {}
+      : { prometheus: { enabled: metrics === 'scrape', port, ...scrapeOptions(definition) } }),
     ...options,
   }
 }
@@ -109,6 +112,7 @@ function engineContainer(definition: EngineDefinition): Record<string, unknown> 
       ...(spec.auth === undefined
         ? []
         : [{ name: 'tokens', mountPath: `${DATA_DIR}/tokens.json`, subPath: 'tokens.json', readOnly: true }]),
+      ...scrapeMounts(definition),
     ],
     securityContext: {
       allowPrivilegeEscalation: false,
@@ -179,6 +183,7 @@ function volumes(definition: EngineDefinition): object[] {
       : { name: 'shm', emptyDir: { medium: 'Memory', sizeLimit: `${sharedMemoryMib(definition)}Mi` } },
     { name: 'tmp', emptyDir: {} },
     ...(spec.auth === undefined ? [] : [{ name: 'tokens', secret: { secretName: spec.auth.tokensSecret } }]),
+    ...scrapeVolumes(definition),
   ]
 }
 

@@ -4,6 +4,7 @@ import { ruleGroups } from '../rules.ts'
 import { dashboardText } from '../texts.ts'
 import { engineConfig, workload } from './engine-pod.ts'
 import { type Manifest, metadata, selectorLabels } from './names.ts'
+import { scrapeEndpoint } from './scrape-secrets.ts'
 
 /**
  * Every object that an engine needs on Kubernetes, in the order to apply them: its options, the pods, the headless
@@ -74,7 +75,7 @@ function serviceMonitor(definition: EngineDefinition): Manifest {
     metadata: metadata(definition, '-metrics', labels),
     spec: {
       selector: { matchLabels: selectorLabels(definition.name) },
-      endpoints: [{ port: 'metrics', path: '/metrics', interval }],
+      endpoints: [{ port: 'metrics', path: '/metrics', interval, ...scrapeEndpoint(definition) }],
     },
   }
 }
