@@ -15,6 +15,7 @@ import { VirtualPace } from '../src/replay/replay-pace.ts'
 import { VirtualServer } from '../src/replay/virtual-server.ts'
 import { importWithoutRecording } from './support/build-without-recording.ts'
 import { writeConversations } from './support/conversations.ts'
+import { processCpuNs, threadCpuNs } from './support/cpu-clock.ts'
 import { median } from './support/pairs.ts'
 import { recordingGrowth } from './support/recording-growth.ts'
 
@@ -93,19 +94,15 @@ async function replay(build: Build, settings: ReplaySettings, thread: MetricsThr
   await thread?.follow(cells)
   let [cpuNs, dataNs] = [0, 0]
   for await (const batch of readMooncakeTrace(settings.file, { partialBlocks, limit })) {
-    const process0 = process.cpuUsage()
-    const thread0 = process.threadCpuUsage()
+    const [process0, thread0] = [processCpuNs(), threadCpuNs()]
     await server.run(batch)
-    const data = process.threadCpuUsage(thread0)
-    const all = process.cpuUsage(process0)
-    cpuNs += (all.user + all.system) * 1_000
-    dataNs += (data.user + data.system) * 1_000
+    dataNs += threadCpuNs() - thread0
+    cpuNs += processCpuNs() - process0
   }
-  const process0 = process.cpuUsage()
+  const process0 = processCpuNs()
   await server.finish()
   await thread?.finish()
-  const rest = process.cpuUsage(process0)
-  cpuNs += (rest.user + rest.system) * 1_000
+  cpuNs += processCpuNs() - process0
   const dropped = cells.bus.dropped()
   await close()
   if (counts.corruptChunks > 0) throw new Error('wrong bytes')

@@ -10,6 +10,7 @@ import { SlotList } from '../src/l1/slot-list.ts'
 import { Exposition } from '../src/metrics/exposition.ts'
 import { ProcessMetrics } from '../src/metrics/process-metrics.ts'
 import { composeBenchEngine } from './support/bench-engine.ts'
+import { threadCpuNs } from './support/cpu-clock.ts'
 import { countLines, fullMetrics } from './support/full-metrics.ts'
 import { median } from './support/pairs.ts'
 import { Samples } from './support/samples.ts'
@@ -35,30 +36,30 @@ const SAMPLES = { short: 10_000, full: 100_000 }
 const IDLE_MS = 2_000
 const LIMITS = { renderCpuMs: 25, sliceMs: 1, factor: 2, extraMs: 2 }
 
-const cpuMs = (used: NodeJS.CpuUsage) => (used.user + used.system) / 1_000
+const cpuMs = (sinceNs: number) => (threadCpuNs() - sinceNs) / 1e6
 const round = (ms: number, digits = 2) => Number(ms.toFixed(digits))
 
 /** CPU time of whole renderings, and of the longest slice of each, on this thread. */
 async function rendering() {
   const { reader } = fullMetrics(LINES)
   const lines = countLines(reader)
-  let slice = process.threadCpuUsage()
+  let sliceNs = threadCpuNs()
   let longestMs = 0
   const endSlice = async () => {
-    longestMs = Math.max(longestMs, cpuMs(process.threadCpuUsage(slice)))
+    longestMs = Math.max(longestMs, cpuMs(sliceNs))
     await new Promise((resolve) => setImmediate(resolve))
-    slice = process.threadCpuUsage()
+    sliceNs = threadCpuNs()
   }
   const exposition = new Exposition(reader, new ProcessMetrics(), endSlice)
   const renders: { cpu: number; longest: number }[] = []
   for (let at = 0; at < RENDERS + 5; at += 1) {
     longestMs = 0
-    const start = process.threadCpuUsage()
-    slice = start
-    const { body } = await exposition.render('text')
-    const cpu = cpuMs(process.threadCpuUsage(start))
+    const startNs = threadCpuNs()
+    sliceNs = startNs
+    const { pieces } = await exposition.render('text')
+    const cpu = cpuMs(startNs)
     await endSlice()
-    if (body.length === 0) throw new Error('nothing was rendered')
+    if (pieces.length === 0) throw new Error('nothing was rendered')
     if (at >= 5) renders.push({ cpu, longest: longestMs })
   }
   return {
@@ -159,14 +160,14 @@ class Scraper {
 
 /** CPU time of this thread a scrape, without lookups, beyond what it takes to wait. */
 async function dataThreadCost(scraper: Scraper) {
-  const idle0 = process.threadCpuUsage()
+  const idleNs = threadCpuNs()
   await sleep(IDLE_MS)
-  const idle = cpuMs(process.threadCpuUsage(idle0))
+  const idle = cpuMs(idleNs)
   const before = scraper.scrapes
   scraper.start()
-  const busy0 = process.threadCpuUsage()
+  const busyNs = threadCpuNs()
   await sleep(IDLE_MS)
-  const busy = cpuMs(process.threadCpuUsage(busy0))
+  const busy = cpuMs(busyNs)
   await scraper.pause()
   return { scrapes: scraper.scrapes - before, cpu_ms_a_scrape: round((busy - idle) / (scraper.scrapes - before), 3) }
 }

@@ -1,9 +1,13 @@
 import { once } from 'node:events'
+import { readlinkSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
 import { request } from 'node:http'
+import { constants, setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 
-// A scraper on a thread of its own: while `flags[0]` is 1 it scrapes again and again, with a rest between two, and
-// `flags[1]` is 1 while an answer is awaited. It counts scrapes in `flags[2]` and the bytes of the last in `flags[3]`.
+// A scraper on a thread of its own. It stands for another machine, so its priority is the lowest. While `flags[0]` is 1 it
+// scrapes again and again, with a rest between two, and `flags[1]` is 1 while an answer is awaited. It counts scrapes in
+// `flags[2]` and the bytes of the last in `flags[3]`.
 const { port, shared, restMs, gzip } = workerData as {
   port: number
   shared: SharedArrayBuffer
@@ -22,6 +26,9 @@ async function scrape(): Promise<void> {
   flags[3] = bytes
 }
 
+await stat('/') // threads of libuv's pool inherit the priority of whoever comes first
+const [, , thread] = readlinkSync('/proc/thread-self').split('/')
+setPriority(Number(thread), constants.priority.PRIORITY_LOW)
 parentPort!.postMessage('ready')
 for (;;) {
   Atomics.wait(flags, 0, 0)

@@ -4,6 +4,7 @@ import { CacheError } from '../core/errors.ts'
 import { MetricCells } from '../metrics/cells.ts'
 import { MetricsService } from './metrics-service.ts'
 import type { ReplayMetricsData, ReplayMetricsMessage } from './replay-metrics.ts'
+import { yieldToOtherThreads } from './thread-priority.ts'
 
 // Entry of the metrics thread of a replay: drains the event bus and serves GET /metrics on loopback.
 const { handles, virtualNow, port } = workerData as ReplayMetricsData
@@ -25,6 +26,7 @@ try {
   })
   tell({ kind: 'listening', address })
   service.start()
+  await yieldToOtherThreads()
 } catch (error) {
   if (!(error instanceof CacheError)) throw error
   tell({ kind: 'refused', code: error.code, message: error.message })

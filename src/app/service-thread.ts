@@ -22,6 +22,7 @@ import { TokenizerService } from '../tokenizer/tokenizer-service.ts'
 import { ActivityThreads } from './activity-threads.ts'
 import { MetricsService, type PushTarget } from './metrics-service.ts'
 import type { TakenOver } from './take-over.ts'
+import { yieldToOtherThreads } from './thread-priority.ts'
 
 /** What the service thread is started with. */
 export interface ServiceData {
@@ -127,6 +128,7 @@ class Service implements ServiceControl {
     const metrics = prometheus.enabled ? await this.#metrics.listen(prometheus) : undefined
     this.#startPush()
     const http = await this.#http.listen()
+    await yieldToOtherThreads() // to lookups; not before, because a start should be quick
     const kept = metadataOf(this.#data.takenOver)
     if (this.#data.isRecovery) {
       await this.#recordOwn('ACTIVITY_ACTION_ENGINE_RECOVER', 'The last engine did not stop in order.', kept)

@@ -26,16 +26,16 @@ export const EVENT_TYPES_MAX = 64
 
 // The shared buffer:
 //
-//   bytes 0..64      Int32   head | tail | capacity | unused      head, tail: events ever written, read, mod 2^32
-//   bytes 64..       Float64 dropped in all | dropped by type (EVENT_TYPES_MAX)
+//   bytes 0..192     Int32   head, tail and capacity, a cache line each; head, tail: events ever written, read, mod 2^32
+//   then             Float64 dropped in all | dropped by type (EVENT_TYPES_MAX)
 //   then             Float64 capacity records of 6: type id | tenant | time, ms | a | b | c
 //
 // The producer fills the record, then moves head; the consumer delivers a few, then moves tail. Events being
 // delivered therefore still count in the depth, and the first of them is the oldest one.
 const HEAD = 0
-const TAIL = 1
-const CAPACITY = 2
-const HEADER_BYTES = 64
+const TAIL = 16
+const CAPACITY = 32
+const HEADER_BYTES = 192
 const DROPPED_DOUBLES = 1 + EVENT_TYPES_MAX
 const RECORD_DOUBLES = 6
 const READ_TRIES = 8
@@ -71,7 +71,7 @@ export class EventBus implements EventSink {
     assert(isPowerOfTwo && capacityEvents <= 2 ** 30, 'bus capacity is not a power of two')
     const doubles = DROPPED_DOUBLES + capacityEvents * RECORD_DOUBLES
     const buffer = new SharedArrayBuffer(HEADER_BYTES + doubles * 8)
-    new Int32Array(buffer, 0, 4)[CAPACITY] = capacityEvents
+    new Int32Array(buffer, 0, HEADER_BYTES / 4)[CAPACITY] = capacityEvents
     return new EventBus(buffer)
   }
 

@@ -1,10 +1,11 @@
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { promisify } from 'node:util'
-import { constants, gzip } from 'node:zlib'
+import { constants, createGzip } from 'node:zlib'
 import { renderPieces, type TextFormat } from './prometheus.ts'
 import type { SnapshotReader } from './snapshot.ts'
 
-const compress = promisify(gzip)
+const GZIP = { level: constants.Z_BEST_SPEED, chunkSize: 256 * 1024 }
 
 /** Metrics that do not come from cells. */
 export interface ForeignText {
@@ -12,20 +13,33 @@ export interface ForeignText {
   text(format: TextFormat): Promise<string>
 }
 
-/** One rendering, which several scrapes may share. */
+/** One rendering, which several scrapes may share. It stays in pieces: to join 12 MB takes the thread for milliseconds. */
 export class Rendering {
-  readonly body: Buffer
-  #gzipped: Promise<Buffer> | undefined
+  readonly pieces: readonly Buffer[]
+  #gzipped: Promise<readonly Buffer[]> | undefined
 
-  constructor(body: Buffer) {
-    this.body = body
+  constructor(pieces: readonly Buffer[]) {
+    this.pieces = pieces
   }
 
-  /** The body compressed, once. */
-  gzipped(): Promise<Buffer> {
-    this.#gzipped ??= compress(this.body, { level: constants.Z_BEST_SPEED })
+  /** All of it, joined anew by each call. */
+  get body(): Buffer {
+    return Buffer.concat(this.pieces)
+  }
+
+  /** Pieces of it compressed, once, on the thread pool. */
+  gzipped(): Promise<readonly Buffer[]> {
+    this.#gzipped ??= compressed(this.pieces)
     return this.#gzipped
   }
+}
+
+async function compressed(pieces: readonly Buffer[]): Promise<Buffer[]> {
+  const out: Buffer[] = []
+  await pipeline(Readable.from(pieces), createGzip(GZIP), async (gzip: AsyncIterable<Buffer>) => {
+    for await (const piece of gzip) out.push(piece)
+  })
+  return out
 }
 
 /** Renders all metrics, one rendering at a time; who asks for a format while it is being rendered shares it. */
@@ -60,6 +74,6 @@ export class Exposition {
     }
     if (this.#foreign !== null) pieces.push(Buffer.from(await this.#foreign.text(format)))
     if (format === 'openmetrics') pieces.push(Buffer.from('# EOF\n'))
-    return new Rendering(Buffer.concat(pieces))
+    return new Rendering(pieces)
   }
 }

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import type { Clock } from '../../core/clock.ts'
 import type { Rendering } from '../../metrics/exposition.ts'
 import { CONTENT_TYPES, type TextFormat } from '../../metrics/prometheus.ts'
@@ -135,16 +136,17 @@ export class MetricsServer {
     const rendering = await this.#options.render(format)
     const isGzipped = takesGzip(request.headers['accept-encoding'] as string | undefined)
     this.#keep(rendering, response)
-    const body = isGzipped ? await rendering.gzipped() : rendering.body
+    const pieces = isGzipped ? await rendering.gzipped() : rendering.pieces
     response.writeHead(200, {
       'content-type': CONTENT_TYPES[format],
-      'content-length': body.length,
+      'content-length': pieces.reduce((sum, { length }) => sum + length, 0),
       'cache-control': 'no-store',
       vary: 'accept, accept-encoding',
       'x-content-type-options': 'nosniff',
       ...(isGzipped ? { 'content-encoding': 'gzip' } : {}),
     })
-    response.end(request.method === 'HEAD' ? undefined : body)
+    if (request.method === 'HEAD') response.end()
+    else Readable.from(pieces).pipe(response)
   }
 
   /** Notes who is sent a rendering until the answer has left, or is cut off. */

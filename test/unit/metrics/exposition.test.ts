@@ -1,3 +1,4 @@
+import { gunzipSync } from 'node:zlib'
 import { expect, it } from 'vitest'
 import { Exposition } from '../../../src/metrics/exposition.ts'
 import type { TextFormat } from '../../../src/metrics/prometheus.ts'
@@ -65,4 +66,5 @@ it('compresses a rendering once', async () => {
   const exposition = new Exposition(recordEverything().reader, null)
   const rendering = await exposition.render('text')
   expect(rendering.gzipped()).toBe(rendering.gzipped())
+  expect(gunzipSync(Buffer.concat(await rendering.gzipped()))).toEqual(rendering.body)
 })

@@ -149,7 +149,7 @@ it('ends open connections when it closes, and may be closed twice', async () => 
 
 /** More than the sockets between two ends hold, so that an answer waits for its reader. */
 const LARGE_BYTES = 16 * 2 ** 20
-const large = () => Promise.resolve(new Rendering(Buffer.alloc(LARGE_BYTES, '#')))
+const large = () => Promise.resolve(new Rendering([Buffer.alloc(LARGE_BYTES, '#')]))
 
 /** A client that asks and then reads nothing. */
 async function askAndStall(port: number) {
