@@ -16,7 +16,8 @@ export const ACTIONS = {
   ACTIVITY_ACTION_ENGINE_START: 'The engine started and listens.',
   ACTIVITY_ACTION_ENGINE_STOP: 'The engine stopped in order.',
   ACTIVITY_ACTION_ENGINE_RECOVER: 'The engine found that it had not stopped in order, and recovered.',
-  ACTIVITY_ACTION_CONFIG_RELOAD: 'The file of --auth-token-file has changed and was read again.',
+  ACTIVITY_ACTION_CONFIG_RELOAD:
+    'A file of tokens or certificates has changed and was read again; metadata.option names it.',
   ACTIVITY_ACTION_CACHE_CLEAR: 'Chunks were removed on request.',
   ACTIVITY_ACTION_MODEL_REGISTER: 'A model was registered with its layout.',
   ACTIVITY_ACTION_PIN_CREATE: 'The chunks of a prompt were pinned in L1.',

@@ -32,6 +32,7 @@ export class ActivityThreads implements ActivityLog {
   readonly #writing: Thread
   readonly #write: WriteCalls
   #reading: Promise<Thread> | undefined
+  #unposted: { activity: Activity; resolve: () => void; reject: (error: unknown) => void }[] = []
 
   private constructor(parts: ActivityThreadsParts, writing: Thread) {
     this.#parts = parts
@@ -47,8 +48,27 @@ export class ActivityThreads implements ActivityLog {
   async append(draft: ActivityDraft): Promise<Activity> {
     const { newId, clock } = this.#parts
     const activity = newActivity(draft, newId(), clock.wallMs())
-    await this.#write.append(activity)
+    await this.#posted(activity)
     return activity
+  }
+
+  // Waking the writing thread takes ten times as long as the rest, so it is not the caller's: those of one turn of the
+  // loop are posted together when it ends.
+  #posted(activity: Activity): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#unposted.length === 0) setImmediate(() => this.#post())
+      this.#unposted.push({ activity, resolve, reject })
+    })
+  }
+
+  #post(): void {
+    const batch = this.#unposted
+    if (batch.length === 0) return
+    this.#unposted = []
+    this.#write.append(batch.map(({ activity }) => activity)).then(
+      () => batch.forEach(({ resolve }) => void resolve()),
+      (error) => batch.forEach(({ reject }) => void reject(error)),
+    )
   }
 
   async list(filter: ActivityFilter, page: bigint, size: number): Promise<ActivityPage> {
@@ -59,6 +79,7 @@ export class ActivityThreads implements ActivityLog {
 
   /** Waits until everything appended is on the disk, and ends the threads. */
   async close(): Promise<void> {
+    this.#post()
     await this.#write.close()
     const reading = await this.#reading?.catch(() => undefined)
     for (const { calls, worker } of [this.#writing, ...(reading === undefined ? [] : [reading])]) {

@@ -18,8 +18,8 @@ export interface ActivityWorkerData {
 
 /** What the writing thread is asked. */
 export interface WriteCalls {
-  /** Resolves when the record is on the disk. */
-  append(activity: Activity): Promise<void>
+  /** Resolves when the records are on the disk. */
+  append(activities: readonly Activity[]): Promise<void>
   /** Writes what waits, and closes the file. */
   close(): Promise<void>
 }
@@ -43,7 +43,7 @@ class WriteService implements WriteCalls {
   readonly #writer: ActivityWriter
   readonly #options: ActivityOptions
   readonly #clock = new SystemClock()
-  #waiting: { activity: Activity; resolve: () => void; reject: (error: unknown) => void }[] = []
+  #waiting: { activities: readonly Activity[]; resolve: () => void; reject: (error: unknown) => void }[] = []
 
   constructor({ path, options }: ActivityWorkerData) {
     this.#database = openActivities(path)
@@ -52,10 +52,10 @@ class WriteService implements WriteCalls {
     this.#clock.schedule(TRIM_PAUSE_MS, () => this.#trim())
   }
 
-  append(activity: Activity): Promise<void> {
+  append(activities: readonly Activity[]): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) setImmediate(() => this.#flush())
-      this.#waiting.push({ activity, resolve, reject })
+      this.#waiting.push({ activities, resolve, reject })
     })
   }
 
@@ -69,7 +69,7 @@ class WriteService implements WriteCalls {
     if (batch.length === 0) return
     this.#waiting = []
     try {
-      this.#writer.append(batch.map(({ activity }) => activity))
+      this.#writer.append(batch.flatMap(({ activities }) => activities))
       for (const { resolve } of batch) resolve()
     } catch (error) {
       for (const { reject } of batch) reject(error)

@@ -96,12 +96,16 @@ export class MetricsService {
     this.#loop.start()
   }
 
-  /** @returns host:port in use. @throws CacheError PORT_TAKEN, CONFIG_INVALID */
-  async listen(options: PrometheusOptions): Promise<string> {
+  /**
+   * @param onReload told which option's file has changed and was read again.
+   * @returns host:port in use.
+   * @throws CacheError PORT_TAKEN, CONFIG_INVALID
+   */
+  async listen(options: PrometheusOptions, onReload?: (flag: string) => void): Promise<string> {
     const { host, port } = options
     const render: Exposition['render'] = (format) => this.#exposition.render(format)
     const onError = (error: unknown) => this.#onError('metrics', error)
-    const files = openScrapeFiles(options, this.#clock, onError)
+    const files = openScrapeFiles(options, this.#clock, onError, onReload)
     this.#server = new MetricsServer({ host, port, clock: this.#clock, render, files, onError })
     const used = await this.#server.listen()
     return used.host.includes(':') ? `[${used.host}]:${used.port}` : `${used.host}:${used.port}`

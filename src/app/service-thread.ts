@@ -118,14 +118,16 @@ class Service implements ServiceControl {
         clock,
         given: this.#data.auth,
         onError: (error) => logger.error({ err: error }, 'tokens cannot be read'),
-        onReload: (change) => this.#recordReload(change),
+        onReload: (change) => this.#recordReload('--auth-token-file', change),
       }),
       logger,
       version,
       newId: randomUUID,
       ...(this.#data.spans === null ? {} : { traceStates: this.#traceStates }),
     })
-    const metrics = prometheus.enabled ? await this.#metrics.listen(prometheus) : undefined
+    const metrics = prometheus.enabled
+      ? await this.#metrics.listen(prometheus, (flag) => this.#recordReload(flag))
+      : undefined
     this.#startPush()
     const http = await this.#http.listen()
     await yieldToOtherThreads() // to lookups; not before, because a start should be quick
@@ -174,10 +176,11 @@ class Service implements ServiceControl {
     await (await this.#activities.promise).close()
   }
 
-  #recordReload(change: { readonly added: readonly string[]; readonly removed: readonly string[] }): void {
-    this.#logger.info(change, 'the file of --auth-token-file was read again')
-    const description = 'The file of --auth-token-file has changed and was read again.'
-    void this.#recordOwn('ACTIVITY_ACTION_CONFIG_RELOAD', description, { ...change }).catch((error: unknown) =>
+  /** @param change ids of tokens that came and went; nothing else of what a file holds is told. */
+  #recordReload(option: string, change: { added?: readonly string[]; removed?: readonly string[] } = {}): void {
+    this.#logger.info(change, `the file of ${option} was read again`)
+    const description = `The file of ${option} has changed and was read again.`
+    void this.#recordOwn('ACTIVITY_ACTION_CONFIG_RELOAD', description, { option, ...change }).catch((error: unknown) =>
       this.#logger.error({ err: error }, 'the activity log cannot be written'),
     )
   }

@@ -50,15 +50,17 @@ export async function run(call: CommandCall): Promise<ExitCode> {
 /** Prints records as they come, oldest first: a line each, or a JSON object with --json. */
 async function follow(call: CommandCall, query: URLSearchParams): Promise<ExitCode> {
   if (call.options.page !== undefined) throw usageError('--page and --follow do not go together', '--page')
-  const seen = new Set<string>()
+  const seen = new Map<string, number>() // id -> when it occurred; those that cannot come again are forgotten
   let newestMs = 0
   const show = (activities: readonly Activity[]): void => {
     for (const activity of activities.toReversed()) {
       if (seen.has(activity.activityId)) continue
-      seen.add(activity.activityId)
-      newestMs = Math.max(newestMs, Date.parse(activity.occurredAt))
+      const occurredMs = Date.parse(activity.occurredAt)
+      seen.set(activity.activityId, occurredMs)
+      newestMs = Math.max(newestMs, occurredMs)
       call.terminal.out(call.isJson ? JSON.stringify(activity) : lineOf(activity))
     }
+    for (const [id, occurredMs] of seen) if (occurredMs < newestMs - LATE_MS) seen.delete(id)
   }
   const askNew = async (): Promise<readonly Activity[]> => {
     const since = new URLSearchParams(query)

@@ -11,6 +11,8 @@ export interface WatchedFileParts<T> {
   readonly parse: (text: string) => T
   /** Told when the file cannot be read any more: what was read last stays in force. */
   readonly onError: (error: unknown) => void
+  /** Told that the file had changed and was read again. */
+  readonly onReload?: (flag: string) => void
 }
 
 /** How long a value is used before the file is looked at again. */
@@ -51,6 +53,7 @@ export class WatchedFile<T> {
       if (version === this.#version) return false
       this.#value = this.#read()
       this.#version = version
+      this.#parts.onReload?.(this.#parts.flag)
       return true
     } catch (error) {
       this.#parts.onError(error)

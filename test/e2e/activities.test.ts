@@ -1,10 +1,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, expect, it } from 'vitest'
 import type { Activity } from '../../src/activities/activity.ts'
 import { EngineHome } from '../support/engine-process.ts'
 import { HttpClient } from '../support/http-client.ts'
 import { REPOSITORY } from '../support/source-tree.ts'
+import { until } from '../support/until.ts'
 
 const home = new EngineHome()
 afterAll(() => home.remove())
@@ -42,6 +45,30 @@ it('an engine records its life and what is done to it, also over a kill', async 
   const third = await home.start()
   expect(actionsOf(await listed(new HttpClient(third))).slice(-2)).toEqual(['ENGINE_STOP', 'ENGINE_START'])
   await third.stop()
+})
+
+it('an engine records that it has read a file of secrets again, and nothing of what the file holds', async () => {
+  const at = (name: string) => join(home.folder, name)
+  const secret = 'a-secret-of-this-cluster-'
+  writeFileSync(at('keys'), `admin:${secret}1 name=one\n`)
+  writeFileSync(at('scrape'), `${secret}3\n`)
+  const flags = ['--auth-token-file', at('keys'), '--prometheus-token-file', at('scrape')]
+  const engine = await home.start({ flags })
+  writeFileSync(at('keys'), `admin:${secret}2 name=another\n`)
+  writeFileSync(at('scrape'), `${secret}four\n`)
+  const client = new HttpClient(engine, `${secret}2`)
+  const found = await until('both are read again', async () => {
+    await fetch(engine.metricsUrl)
+    const { status, body } = await client.ask('GET', '/v1/activities?action=ACTIVITY_ACTION_CONFIG_RELOAD')
+    return status === 200 && body.total === 2 ? (body.activities as Activity[]) : undefined
+  })
+  const options = found.map(({ metadata }) => metadata.option)
+  expect(options.toSorted()).toEqual(['--auth-token-file', '--prometheus-token-file'])
+  expect(JSON.stringify(found)).not.toContain(secret)
+  const ofKeys = found.find(({ metadata }) => metadata.option === '--auth-token-file')!
+  const key = /^key_[0-9a-f]{16}$/
+  expect(ofKeys.metadata).toMatchObject({ added: [expect.stringMatching(key)], removed: [expect.stringMatching(key)] })
+  await engine.stop()
 })
 
 it('kvtier activities --follow prints what happens, once', async () => {

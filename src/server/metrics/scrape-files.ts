@@ -15,10 +15,18 @@ export interface ScrapeFiles {
 
 type FileOptions = Pick<PrometheusOptions, 'tokenFile' | 'certFile' | 'keyFile'>
 
-/** @throws CacheError CONFIG_INVALID when a file cannot be read, or certificate and key do not fit. */
-export function openScrapeFiles(options: FileOptions, clock: Clock, onError: (error: unknown) => void): ScrapeFiles {
+/**
+ * @param onReload told which option's file has changed and was read again.
+ * @throws CacheError CONFIG_INVALID when a file cannot be read, or certificate and key do not fit.
+ */
+export function openScrapeFiles(
+  options: FileOptions,
+  clock: Clock,
+  onError: (error: unknown) => void,
+  onReload: (flag: string) => void = () => {},
+): ScrapeFiles {
   const open = <T>(path: string, flag: string, parse: (text: string) => T) =>
-    new WatchedFile({ path, flag, clock, parse, onError })
+    new WatchedFile({ path, flag, clock, parse, onError, onReload })
   const { tokenFile, certFile, keyFile } = options
   const token = tokenFile === '' ? null : open(tokenFile, '--prometheus-token-file', tokenHash)
   if (certFile === '') return { token, tls: null }

@@ -16,12 +16,14 @@ import { recordEverything } from '../../../support/full-cells.ts'
 let folder: string
 let clock: ManualClock
 let errors: unknown[]
+let reloads: string[]
 let server: MetricsServer | undefined
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'kvtier-scrape-'))
   clock = new ManualClock()
   errors = []
+  reloads = []
 })
 afterEach(async () => {
   await server?.close()
@@ -40,8 +42,11 @@ function makePair(name: string): { certFile: string; keyFile: string } {
 }
 
 async function serve(options: { tokenFile?: string; certFile?: string; keyFile?: string }): Promise<number> {
-  const files = openScrapeFiles({ tokenFile: '', certFile: '', keyFile: '', ...options }, clock, (error) =>
-    errors.push(error),
+  const files = openScrapeFiles(
+    { tokenFile: '', certFile: '', keyFile: '', ...options },
+    clock,
+    (error) => errors.push(error),
+    (flag) => reloads.push(flag),
   )
   const exposition = new Exposition(recordEverything().reader, new ProcessMetrics())
   const render: Exposition['render'] = (format) => exposition.render(format)
@@ -91,6 +96,7 @@ it('asks for the token of its file, and takes a new one within a second', async 
   clock.advance(1000)
   expect((await scrape(port, false, 'scrape-token-two')).status).toBe(200)
   expect(String(errors)).toContain('--prometheus-token-file')
+  expect(reloads).toEqual(['--prometheus-token-file'])
 })
 
 it('serves https, and shows a new certificate to connections after it was seen', async () => {
@@ -103,6 +109,7 @@ it('serves https, and shows a new certificate to connections after it was seen',
   clock.advance(1000)
   await scrape(port, true)
   expect(await scrape(port, true)).toMatchObject({ status: 200, subject: 'renewed' })
+  expect(reloads.toSorted()).toEqual(['--prometheus-cert-file', '--prometheus-key-file'])
   await expect(scrape(port, false)).rejects.toThrow()
 })
 
