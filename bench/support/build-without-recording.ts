@@ -51,6 +51,8 @@ export const RECORDING_EDITS: readonly SourceEdit[] = [
   returns('l0/block-lifecycle.ts', '  #isSampled({ hash, space }: RunTable, run: number): boolean', 'false'),
   returns('l0/block-lifecycle.ts', '  #isIdSampled(id: number): boolean', 'false'),
   returns('l0/block-lifecycle.ts', '  #count(tenant: number, column: number, amount: number): void'),
+  // Threads record nothing: they run the source as it is.
+  { file: 'core/worker-url.ts', from: "base.endsWith('.ts')", to: `base.endsWith('.ts${MARK}')` },
   returns('transfer/l0-l1-copier.ts', '  #record(direction: Direction, job: Job, busySeconds: number): void'),
 ]
 

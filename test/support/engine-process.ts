@@ -47,6 +47,8 @@ export interface EngineProcessOptions {
   readonly httpPort?: number
   /** Flags of `serve`, after those for free ports and a small L1. */
   readonly flags?: readonly string[]
+  /** Flags of node itself. */
+  readonly nodeFlags?: readonly string[]
 }
 
 /** A running `kvtier serve`, with everything it printed. */
@@ -65,11 +67,11 @@ export class EngineProcess {
 
   /** Starts an engine on free ports. Resolves once everything listens; throws what it printed when it gives up. */
   static async start(options: EngineProcessOptions): Promise<EngineProcess> {
-    const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, httpPort = 0, flags = [] } = options
+    const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, httpPort = 0, flags = [], nodeFlags = [] } = options
     const ports = ['--http-port', String(httpPort), '--prometheus-port', '0', '--mp-port', String(mpPort)]
     const argv = ['serve', '--data-dir', dataDir, ...ports]
     const size = l1Size === '' ? [] : ['--l1-size', l1Size]
-    const child = spawn(process.execPath, [main, ...argv, ...size, ...flags], {
+    const child = spawn(process.execPath, [...nodeFlags, main, ...argv, ...size, ...flags], {
       cwd: REPOSITORY,
       env: ENVIRONMENT,
     })
