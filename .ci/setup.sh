@@ -14,6 +14,13 @@ if ! cmp -s package-lock.json node_modules/.installed-lock; then
   sh "$(dirname "$0")/after-install.sh"
 fi
 
+# Sources of the native addon that are newer than its last build, or than the last try of one.
+if [ -n "$(find src/native/addon -newer build/native/.checked 2>&1 | head -n 1)" ]; then
+  [ -x node_modules/.bin/node ] && node=node_modules/.bin/node || node=node
+  "$node" .ci/build-addon.ts || [ "${KVTIER_REQUIRE_NATIVE:-}" != 1 ] || exit 1
+  mkdir -p build/native && : >build/native/.checked
+fi
+
 if [ -x node_modules/.bin/node ]; then exit 0; fi
 version=$(node --version 2>/dev/null || echo none)
 major=${version#v}

@@ -86,8 +86,8 @@ function eventCost(publish: (cells: MetricCells, index: number) => void) {
 }
 
 const EVENT_COSTS = {
-  one_sample: () => eventCost((cells, i) => cells.bus.publish(L1_SHARD_TOUCHED, i & 63, i, i % 1000)),
-  two_samples: () => eventCost((cells, i) => cells.bus.publish(L1_SHARD_LEFT, i & 63, i, i % 5000, i % 1000)),
+  one_sample: () => eventCost((cells, i) => cells.bus.publish(L1_SHARD_TOUCHED, i & 63, i, i % 1000, 1)),
+  two_samples: () => eventCost((cells, i) => cells.bus.publish(L1_SHARD_LEFT, i & 63, i, i % 5000, i % 1000, 1)),
   throughput: () => eventCost((cells, i) => cells.bus.publish(L2_LOADED, i & 63, i, 4e6 + i, 0.002, 0)),
   // Prompts of 64 chunks out of a million; after a while most are outside the sample, as without a producer's help.
   asked: () =>

@@ -6,6 +6,7 @@ import { HASH_WORDS, HashChain } from '../src/core/hash-chain.ts'
 import { NO_LEASE, type SpaceId, type TenantId } from '../src/core/ids.ts'
 import { L1_FIELDS, L1_TENANT_FIELDS } from '../src/events/counters.ts'
 import { L1Cache } from '../src/l1/l1-cache.ts'
+import type { L1PolicyName } from '../src/l1/options.ts'
 import { SlotList } from '../src/l1/slot-list.ts'
 import { median } from './support/pairs.ts'
 
@@ -115,7 +116,7 @@ class Scene {
   #stored = 0
   #seed = 1
 
-  constructor(chunks: number, policy: 'lru' | 's3-fifo' | 'arc') {
+  constructor(chunks: number, policy: L1PolicyName) {
     this.#residentRuns = Math.floor(chunks / RUN_CHUNKS)
     const resident = this.#residentRuns * RUN_CHUNKS
     const ghosts = Math.floor(chunks * 0.01)
@@ -249,7 +250,7 @@ class Scene {
   }
 }
 
-function measure(chunks: number, policy: 'lru' | 's3-fifo' | 'arc'): Row {
+function measure(chunks: number, policy: L1PolicyName): Row {
   collect()
   collect() // buffers of the last size are given back by the second
   const bytesBefore = process.memoryUsage().arrayBuffers
@@ -293,7 +294,7 @@ function option(name: string, otherwise: string): string {
   return at < 0 ? otherwise : (process.argv[at + 1] ?? otherwise)
 }
 
-const policy = option('policy', 'lru') as 'lru' | 's3-fifo' | 'arc'
+const policy = option('policy', 'lru') as L1PolicyName
 const sizes = option('sizes', '10000,100000,1000000,10000000').split(',').map(Number)
 measure(sizes[0]!, policy) // compiles the code
 const rows: Row[] = []

@@ -32,11 +32,11 @@ export function fullMetrics(lines: number, isOnBus = false): FullMetrics {
     for (const name of ['engineTenants', 'l1Tenants', 'l0Tenants', 'copyTenants'] as const)
       fillTable(cells, name, tenant)
     if (i >= HISTOGRAM_TENANTS) continue
-    recorder.record(L1_SHARD_LEFT.id, tenant, 0, i / 7, i / 9, 0)
-    recorder.record(L1_SHARD_TOUCHED.id, tenant, 0, i / 5, 0, 0)
+    recorder.record(L1_SHARD_LEFT.id, tenant, 0, i / 7, i / 9, 1)
+    recorder.record(L1_SHARD_TOUCHED.id, tenant, 0, i / 5, 1, 0)
     if (!isOnBus) continue
-    cells.bus.publish(L1_SHARD_LEFT, tenant, 0, i / 7, i / 9)
-    cells.bus.publish(L1_SHARD_TOUCHED, tenant, 0, i / 5)
+    cells.bus.publish(L1_SHARD_LEFT, tenant, 0, i / 7, i / 9, 1)
+    cells.bus.publish(L1_SHARD_TOUCHED, tenant, 0, i / 5, 1)
   }
   for (let adapter = 0; countLines(reader) < lines; adapter += 1) {
     cells.adapters.rowOf(`disk-${adapter}`)

@@ -3,6 +3,7 @@ import { SystemClock } from '../../src/core/clock.ts'
 import { ModelRegistry } from '../../src/engine/model-registry.ts'
 import { PromptHasher } from '../../src/engine/prompt-hasher.ts'
 import { MetricCells } from '../../src/metrics/cells.ts'
+import { addonOrNull } from '../../src/native/addon.ts'
 import { encodePayload } from '../../src/protocol/mp/client-codec.ts'
 import type { KnownOp } from '../../src/protocol/mp/generations.ts'
 import { Dispatcher } from '../../src/server/mp/dispatcher.ts'
@@ -71,6 +72,7 @@ class ServerInPlace {
       instances: new InstanceTable(8, engine.l1.copies, () => {}),
       heldBytesMax: ARENA_BYTES,
       clock,
+      queryHoldMs: 0,
       counts: newCounts(),
       segment: { name: 'none', bytes: ARENA_BYTES, restoreName() {} },
       log: { info: () => {}, warn: (_detail: object, text: string) => fail(text) },
@@ -116,7 +118,7 @@ class ServerInPlace {
 
 /** Server time of each operation of a cycle. @param rounds samples of each. */
 export async function serverTimes(rounds: number): Promise<ServerTime[]> {
-  const server = new ServerInPlace(await ChunkHasher.create())
+  const server = new ServerInPlace(await ChunkHasher.create(addonOrNull()?.hashChunks ?? null))
   await server.register()
   for (let round = -WARMUPS; round < rounds; round += 1) {
     server.isCounting = round >= 0

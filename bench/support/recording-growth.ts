@@ -2,6 +2,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { EVENT_TYPES } from '../../src/events/define.ts'
 import '../../src/events/catalogue.ts'
+import { chunkTag } from '../../src/events/chunk-tag.ts'
 import { MetricCells } from '../../src/metrics/cells.ts'
 import { Recorder } from '../../src/metrics/recorder.ts'
 import { median } from './pairs.ts'
@@ -24,6 +25,7 @@ export function recordingGrowth() {
   for (let tenant = 0; tenant < TENANTS; tenant += 1) cells.tenants.tenantOf('model', `salt-${tenant}`)
   const adapter = cells.adapters.rowOf('disk')
   const { values, stride } = cells.l1Tenants
+  const tags = Float64Array.from({ length: CHUNKS }, (_, chunk) => chunkTag(chunk, 0, 0))
   const column = cells.l1Tenants.column('readShards')
   let serial = 0
   const record = () => {
@@ -32,7 +34,7 @@ export function recordingGrowth() {
       const tenant = serial & (TENANTS - 1)
       const type = EVENT_TYPES[serial % EVENT_TYPES.length]!
       values[tenant * stride + column]! += 1
-      cells.bus.publish(type, tenant, serial + 0.5, (serial % CHUNKS) + 1, serial % 3 === 0 ? 0.25 : 0.5, adapter)
+      cells.bus.publish(type, tenant, serial + 0.5, tags[serial % CHUNKS]!, serial % 3 === 0 ? 0.25 : 0.5, adapter)
     }
     recorder.drain(RECORDS)
   }

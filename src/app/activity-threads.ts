@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import type { Activity, ActivityDraft, ActivityFilter, ActivityLog, ActivityPage } from '../activities/activity.ts'
 import { newActivity } from '../activities/new-activity.ts'
@@ -8,6 +7,7 @@ import { CacheError } from '../core/errors.ts'
 import { CallPort, remoteOf } from '../core/rpc.ts'
 import { workerUrl } from '../core/worker-url.ts'
 import type { ActivityWorkerData, ReadCalls, WriteCalls } from './activity-worker.ts'
+import { WorkerEnd } from './worker-end.ts'
 
 export interface ActivityThreadsParts {
   readonly path: string
@@ -94,12 +94,13 @@ async function startThread(role: ActivityWorkerData['role'], parts: ActivityThre
   const { port1, port2 } = new MessageChannel()
   const workerData: ActivityWorkerData = { role, path, options, port: port2 }
   const worker = new Worker(workerUrl(import.meta.url, './activity-worker'), { workerData, transferList: [port2] })
-  const [failure] = (await once(worker, 'message')) as [Pick<CacheError, 'code' | 'message' | 'detail'> | null]
+  const end = new WorkerEnd(worker, 'a thread of the activity log')
+  const failure = (await end.message()) as Pick<CacheError, 'code' | 'message' | 'detail'> | null
   if (failure !== null) {
     await worker.terminate()
     throw new CacheError(failure.code, failure.message, failure.detail)
   }
   const calls = new CallPort(port1)
-  worker.on('exit', () => calls.close())
+  void end.reason.then(() => calls.close())
   return { worker, calls }
 }

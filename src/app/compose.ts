@@ -43,6 +43,7 @@ export interface ComposeParts {
   readonly random: (limit: number) => number
   readonly onError: (where: string, error: unknown) => void
   readonly onAdapterState?: AdapterSetParts['onState']
+  readonly onAdapterReached?: AdapterSetParts['onReached']
   /** Absent = nothing is traced. */
   readonly tracer?: Tracer
 }
@@ -51,8 +52,8 @@ export interface ComposeParts {
 export interface EngineRuntime {
   readonly engine: Engine
   readonly quotas: Quotas
-  /** Starts the loops. */
-  start(): void
+  /** Starts the loops, after adapters were attached. @param isWarm what L1 has from an engine before goes to L2 again */
+  start(isWarm?: boolean): void
   /** Stops the loops and closes the device. Adapters stay the caller's. */
   stop(): void
   /** More work for the sweep: what servers remember of expired leases. */
@@ -70,8 +71,7 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
   const l1 = new L1Cache(options.l1, {
     clock,
     events: cells.bus,
-    tenants: cells.l1Tenants,
-    totals: cells.l1,
+    ...l1Cells(cells),
     hashKey: [random(WORD), random(WORD)],
     ...parts.l1,
     onPressure: () => eviction.wake(),
@@ -92,12 +92,7 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
     tenantRows: cells.tenants.rows,
     tracer,
     onError,
-    onState: (name, state, before) => {
-      if (before === undefined) quotas.attach(name)
-      const peers = adapters.all().filter((one) => one.adapter.isPeer === true && one.state !== 'removed')
-      cells.engine.set(0, 'peerAdapters', peers.length)
-      parts.onAdapterState?.(name, state, before)
-    },
+    ...adapterTold(parts, () => ({ adapters, quotas, stores })),
   })
   const quotas = new Quotas({ options: options.quota ?? NO_QUOTAS, l1, adapters, cells, clock, onError })
   const view = (offset: number, bytes: number) => (memory === null ? NO_BYTES : memory.subarray(offset, offset + bytes))
@@ -125,12 +120,41 @@ export function composeEngine(options: ComposeOptions, parts: ComposeParts): Eng
   return {
     engine,
     quotas,
-    start: () => loops.forEach((loop) => void loop.start()),
+    start: (isWarm = false) => {
+      for (const loop of loops) loop.start()
+      if (isWarm) for (const adapter of adapters.storable()) stores.offerAgain(adapter)
+    },
     stop: () => {
       loops.forEach((loop) => void loop.stop())
       device?.close()
     },
     onSweep: (task) => void sweeps.push(task),
+  }
+}
+
+function l1Cells({ l1Tenants, l1, sampling }: MetricCells) {
+  return { tenants: l1Tenants, totals: l1, sampling }
+}
+
+/** What follows when an adapter changes its state, or is reached at last. */
+function adapterTold(
+  { cells, onAdapterState, onAdapterReached }: ComposeParts,
+  made: () => { readonly adapters: AdapterSet; readonly quotas: Quotas; readonly stores: StoreController },
+): Required<Pick<AdapterSetParts, 'onState' | 'onReached'>> {
+  return {
+    onState: (name, state, before) => {
+      const { adapters, quotas } = made()
+      if (before === undefined) quotas.attach(name)
+      const peers = adapters.all().filter((one) => one.adapter.isPeer === true && one.state !== 'removed')
+      cells.engine.set(0, 'peerAdapters', peers.length)
+      onAdapterState?.(name, state, before)
+    },
+    onReached: (name) => {
+      const { adapters, quotas, stores } = made()
+      quotas.attach(name)
+      stores.offerAgain(adapters.find(name)!)
+      onAdapterReached?.(name)
+    },
   }
 }
 

@@ -1,9 +1,9 @@
-import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { workerUrl } from '../core/worker-url.ts'
 import { SharedHashLane, sliceMemory } from '../engine/hash-lane.ts'
 import type { HashLane } from '../engine/hash-queue.ts'
 import type { HashWorkerData } from './hash-worker.ts'
+import { WorkerEnd } from './worker-end.ts'
 
 /** A thread that does nothing but hash: a prompt never waits for storage there. */
 export class HashThread {
@@ -21,9 +21,9 @@ export class HashThread {
     const workerData: HashWorkerData = { port: port2, memory }
     const worker = new Worker(workerUrl(import.meta.url, './hash-worker'), { workerData, transferList: [port2] })
     const lane = new SharedHashLane(port1, memory)
-    worker.on('exit', () => lane.close())
-    await once(worker, 'message')
-    worker.on('error', () => {}) // it ends the thread, and so the lane, which says so
+    const end = new WorkerEnd(worker, 'the hashing thread')
+    void end.reason.then(() => lane.close())
+    await end.message()
     return new HashThread(worker, lane)
   }
 

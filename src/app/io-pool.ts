@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { CallPort, remoteOf } from '../core/rpc.ts'
 import { workerUrl } from '../core/worker-url.ts'
@@ -7,6 +6,7 @@ import { AdapterLink, type RemoteAdapter } from '../l2/remote-adapter.ts'
 import type { SharedSegment } from '../native/shared-memory.ts'
 import type { ChecksumPort } from '../transfer/checksums.ts'
 import type { IoWorkerData } from './io-worker.ts'
+import { WorkerEnd } from './worker-end.ts'
 
 interface IoWorker {
   readonly worker: Worker
@@ -66,17 +66,14 @@ export class IoPool implements ChecksumPort {
     const worker = new Worker(workerUrl(import.meta.url, './io-worker'), { workerData, transferList })
     const adapters = new AdapterLink(forAdapters.port1, arena.memory)
     const calls = new CallPort(forSums.port1)
-    let reason = 'it stopped'
-    worker.on('error', (error) => {
-      reason = error instanceof Error ? error.message : String(error)
-    })
-    worker.on('exit', () => {
-      adapters.lose(reason)
+    const end = new WorkerEnd(worker, 'an io worker')
+    void end.reason.then(({ message }) => {
+      adapters.lose(message)
       calls.close()
       forAdapters.port1.close()
-      if (!this.#isClosing) onLost(reason)
+      if (!this.#isClosing) onLost(message)
     })
     this.#workers.push({ worker, adapters, calls, sums: remoteOf<ChecksumPort>(calls, ['sums']) })
-    await once(worker, 'message')
+    await end.message()
   }
 }

@@ -1,6 +1,7 @@
 import type { Logger } from 'pino'
 import type { ServeConfig } from '../config/load-config.ts'
 import type { Clock } from '../core/clock.ts'
+import type { L2Adapter } from '../l2/adapter.ts'
 import type { AdapterSet } from '../l2/adapter-set.ts'
 import { JobTable } from '../l2/jobs/job-table.ts'
 import type { AdapterOptions } from '../l2/options.ts'
@@ -29,8 +30,9 @@ export interface OpenStorage {
 }
 
 /**
- * Attaches the adapters of the configuration, then those that were added while earlier engines ran. One of the
- * configuration that cannot be opened ends the start; one of the others is attached as failed, and the log says why.
+ * Attaches the adapters of the configuration, then those that were added while earlier engines ran. One whose server is
+ * away is attached all the same, with its circuit open, and opened once it can be, unless its option `start` says
+ * otherwise. What no further try mends ends the start; of an adapter that was added, it is attached as failed.
  *
  * @throws CacheError L2_*, DATA_DIR_*
  */
@@ -44,7 +46,7 @@ export async function openStorage(parts: StorageParts): Promise<OpenStorage> {
     return adapter
   }
   const book = new AdapterFileBook({ config, directory, env: (variable) => process.env[variable], make })
-  for (const options of config.l2.adapters) await adapters.add(options.name, make(options), options.limits)
+  for (const options of config.l2.adapters) await attach(parts, make(options), options)
   for (const entry of await book.load()) await attachKept(parts, book, entry)
   const jobs = new JobTable({
     clock,
@@ -68,11 +70,30 @@ export async function openStorage(parts: StorageParts): Promise<OpenStorage> {
   return { service, close: () => jobs.close() }
 }
 
-async function attachKept(
+async function attach(
   { adapters, logger }: StorageParts,
+  adapter: L2Adapter,
+  { name, limits }: AdapterOptions,
+): Promise<void> {
+  if (limits.startPolicy === 'fail') {
+    await adapters.add(name, adapter, limits)
+    return
+  }
+  const { isReached, lastError } = await adapters.roster.addEvenAway(name, adapter, limits)
+  if (!isReached) {
+    logger.warn(
+      { adapter: name, reason: lastError },
+      'an adapter is away: the engine starts without it and goes on trying',
+    )
+  }
+}
+
+async function attachKept(
+  parts: StorageParts,
   book: AdapterFileBook,
   entry: Readonly<Record<string, unknown>>,
 ): Promise<void> {
+  const { adapters, logger } = parts
   const name = String(entry.name)
   if (book.isConfigured(name)) {
     logger.warn({ adapter: name }, 'the configuration has an adapter of this name: the one that was added is left out')
@@ -87,7 +108,7 @@ async function attachKept(
   }
   const adapter = book.make(options)
   try {
-    await adapters.add(name, adapter, options.limits)
+    await attach(parts, adapter, options)
   } catch (error) {
     logger.error({ adapter: name, err: error }, 'an adapter that was added earlier cannot be opened: it has failed')
     adapters.roster.addFailed(name, adapter, options.limits, error)

@@ -1,9 +1,9 @@
-import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import type { ManualClock } from '../core/clock.ts'
 import { CacheError, type ErrorCode } from '../core/errors.ts'
 import { workerUrl } from '../core/worker-url.ts'
 import type { MetricCells, MetricHandles } from '../metrics/cells.ts'
+import { WorkerEnd } from './worker-end.ts'
 
 /** What the metrics thread of a replay is started with. */
 export interface ReplayMetricsData {
@@ -43,7 +43,7 @@ export class ReplayMetrics {
     const workerData: ReplayMetricsData = { handles: this.#cells.handles, virtualNow, port }
     const worker = new Worker(workerUrl(import.meta.url, './replay-metrics-worker'), { workerData })
     this.#worker = worker
-    const [answer] = (await once(worker, 'message')) as [ReplayMetricsMessage]
+    const answer = (await new WorkerEnd(worker, 'the metrics thread').message()) as ReplayMetricsMessage
     if (answer.kind === 'refused') throw new CacheError(answer.code, answer.message, { field: '--prometheus-port' })
     worker.on('message', (later: ReplayMetricsMessage) => {
       if (later.kind === 'failed') this.#onError(later.where, later.message)

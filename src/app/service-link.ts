@@ -6,12 +6,14 @@ import { workerUrl } from '../core/worker-url.ts'
 import type { EnginePort } from '../server/http/engine-port.ts'
 import type { StoragePort } from '../server/http/storage-port.ts'
 import type { ServiceControl, ServiceData } from './service-thread.ts'
+import { WorkerEnd } from './worker-end.ts'
 
 /** The service thread as the data thread sees it. */
 export class ServiceLink {
   readonly #worker: Worker
   readonly #calls: CallPort
   readonly #control: ServiceControl
+  readonly #end: WorkerEnd
   readonly #onBug: (error: unknown) => void
   #isClosing = false
 
@@ -43,11 +45,8 @@ export class ServiceLink {
     }
     const transferList = [forEngine.port2, forStorage.port2, forControl.port2]
     this.#worker = new Worker(workerUrl(import.meta.url, './service-thread'), { workerData, transferList })
-    let reason: unknown = new Error('the service thread ended')
-    this.#worker.on('error', (error) => {
-      reason = error
-    })
-    this.#worker.on('exit', () => {
+    this.#end = new WorkerEnd(this.#worker, 'the service thread')
+    void this.#end.reason.then((reason) => {
       this.#calls.close()
       forEngine.port1.close()
       forStorage.port1.close()
@@ -55,9 +54,9 @@ export class ServiceLink {
     })
   }
 
-  /** Opens the surfaces. @returns host:port of each that is on. @throws CacheError */
+  /** Opens the surfaces. @returns host:port of each that is on. @throws CacheError; THREAD_ENDED when the thread did */
   listen(): Promise<{ http: string; metrics?: string }> {
-    return this.#control.listen()
+    return this.#end.explain(this.#control.listen())
   }
 
   /**

@@ -17,7 +17,7 @@ export interface RuntimeParts {
   readonly logger: Logger
   readonly clock: Clock
   readonly cells: MetricCells
-  readonly device: Device
+  readonly device: Device | null
   readonly memory: L1Memory
   readonly pool: IoPool
   readonly tracer: Tracer
@@ -48,6 +48,7 @@ export async function startRuntime(
       logger.info({ adapter: name, state, before }, 'adapter state')
       acts.adapterState(name, state)
     },
+    onAdapterReached: (name) => logger.info({ adapter: name }, 'an adapter that was away at the start was reached'),
   })
   const checksums = new Checksums({ l1: runtime.engine.l1, clock, port: pool, onError })
   const takenOver = await takeOver(runtime.engine, memory, checksums, logger)

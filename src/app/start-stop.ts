@@ -1,12 +1,9 @@
 import type { Logger } from 'pino'
 import type { ServeConfig } from '../config/load-config.ts'
-import { ChunkHasher } from '../core/chunk-hash.ts'
 import { SystemClock } from '../core/clock.ts'
 import { ModelRegistry } from '../engine/model-registry.ts'
 import { PromptHasher } from '../engine/prompt-hasher.ts'
 import type { StatusFacts } from '../engine/status.ts'
-import { DEVICE_PROFILES } from '../l0/device-profiles.ts'
-import { SimulatedDevice } from '../l0/simulated-device.ts'
 import type { AdapterOptions } from '../l2/options.ts'
 import { MetricCells } from '../metrics/cells.ts'
 import type { SharedSegment } from '../native/shared-memory.ts'
@@ -18,9 +15,12 @@ import type { EngineRuntime } from './compose.ts'
 import { type Addresses, DataDirectory, segmentName } from './data-dir.ts'
 import { EngineActs } from './engine-acts.ts'
 import { HashThread } from './hash-thread.ts'
+import { letHeapsGrow } from './heap-growth.ts'
 import { IoPool } from './io-pool.ts'
 import { type L1Memory, type L1MemoryParts, openL1Memory } from './l1-memory.ts'
 import type { PushTarget } from './metrics-service.ts'
+import { openDevice } from './open-device.ts'
+import { openHasher } from './open-hasher.ts'
 import { openStorage } from './open-storage.ts'
 import { readPushFiles } from './push-files.ts'
 import { QuotaFile } from './quota-file.ts'
@@ -89,6 +89,7 @@ class Cleanup {
  */
 export async function startEngine(parts: StartParts): Promise<RunningEngine> {
   const cleanup = new Cleanup((error) => parts.logger.error({ err: error }, 'while stopping'))
+  letHeapsGrow()
   try {
     return await start(parts, cleanup)
   } catch (error) {
@@ -99,44 +100,44 @@ export async function startEngine(parts: StartParts): Promise<RunningEngine> {
 
 async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine> {
   const { config, logger, version, onFatal } = parts
-  const { general } = config
   sizeThreadPool(config.l2.adapters)
   const clock = new SystemClock()
-  const dataDir = DataDirectory.take(general.dataDir)
+  const dataDir = DataDirectory.take(config.general.dataDir)
   cleanup.add(() => dataDir.release())
   await checkSurfaces(config, clock)
   const push = pushTarget(config, version)
   const memory = await openMemory(parts, dataDir, clock)
   cleanup.add(() => memory.close())
   const { segment } = memory
-  const pool = await IoPool.start(general.ioWorkers, segment, (reason) =>
+  const pool = await IoPool.start(config.general.ioWorkers, segment, (reason) =>
     logger.error({ reason }, 'an io worker ended; its adapters fail'),
   )
   cleanup.add(() => pool.close())
   const hashing = await HashThread.start()
   cleanup.add(() => hashing.close())
-  const cells = MetricCells.create({ maxTenants: general.tenantsMax, busCapacityEvents: general.eventBusCapacity })
-  const device = openDevice(config, segment, clock)
+  const cells = cellsOf(config)
+  const { device, missing, simulated: l0Simulated } = openDevice(config.l0, { segment, clock, logger })
+  cleanup.add(() => device?.close())
   const { tracer, ring } = openTracing(config.push, clock, cells)
   const acts = new EngineActs(clock)
-  const made = { clock, cells, device, memory, pool, tracer, acts }
-  const { runtime, takenOver } = await startRuntime({ config, logger, ...made })
+  const inner = { config, logger, clock, cells, device, memory, pool, tracer, acts }
+  const { runtime, takenOver } = await startRuntime(inner)
   cleanup.add(() => runtime.stop())
   runtime.quotas.keepIn(new QuotaFile(dataDir.path))
   cleanup.add(() => runtime.engine.adapters.close())
   const { adapters } = runtime.engine
   const storage = await openStorage({ config, directory: dataDir.path, pool, adapters, clock, logger, acts })
   cleanup.add(() => storage.close())
-  const simulated = simulatedParts(segment, config.l2.adapters)
-  const facts = { version, segmentName: segment.name === '' ? null : segment.name, simulated }
+  const simulated = simulatedParts(l0Simulated, segment, config.l2.adapters)
+  const facts = { ...factsOf(segment, missing), version, simulated }
   const { service, mp } = await serversOf(parts, { runtime, hashing, clock, memory, facts, acts })
   const link = new ServiceLink(
     {
       arena: segment.handle,
       cells: cells.handles,
-      facts: { device: device.info },
-      dataDir: general.dataDir,
-      logLevel: general.logLevel,
+      facts: device === null ? {} : { device: device.info },
+      dataDir: config.general.dataDir,
+      logLevel: config.general.logLevel,
       version,
       isRecovery: dataDir.wasLeftOpen,
       takenOver,
@@ -152,7 +153,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   cleanup.add(() => runtime.engine.drain(STOP_STORES_MS))
   cleanup.add(() => link.close(STOP_HTTP_MS))
   cleanup.add(() => mp.close())
-  runtime.start()
+  runtime.start(takenOver !== null)
   const addresses = { ...(await link.listen()), mp: await mp.listen(), pid: process.pid }
   warnOfOpenDoors(config, logger)
   dataDir.publishAddresses(addresses)
@@ -202,12 +203,12 @@ async function serversOf(
     clock: SystemClock
     memory: L1Memory
     acts: EngineActs
-    facts: Pick<StatusFacts, 'segmentName' | 'simulated'>
+    facts: Pick<StatusFacts, 'segmentName' | 'simulated' | 'l0Missing'>
   },
 ): Promise<{ service: EngineService; mp: MpServer }> {
   const { runtime, hashing, clock, memory, facts, acts } = parts
   const { segment, journal, leftover } = memory
-  const hasher = new PromptHasher(await ChunkHasher.create(), [hashing.lane], {
+  const hasher = new PromptHasher(await openHasher(logger), [hashing.lane], {
     inlineChunks: config.engine.hashInlineChunks,
     onLost: (error) => logger.error({ err: error }, 'the thread that hashes ended; prompts are hashed in place'),
   })
@@ -241,16 +242,16 @@ async function serversOf(
   return { service, mp }
 }
 
-function openDevice(config: ServeConfig, segment: SharedSegment, clock: SystemClock): SimulatedDevice {
-  const { capacityBytes, simulatedProfile } = config.l0
-  const profile = DEVICE_PROFILES[simulatedProfile]!
-  const device = new SimulatedDevice({ capacityBytes, profile }, { clock })
-  device.open(capacityBytes, segment.memory)
-  return device
+function cellsOf({ general }: ServeConfig): MetricCells {
+  return MetricCells.create({ maxTenants: general.tenantsMax, busCapacityEvents: general.eventBusCapacity })
 }
 
-function simulatedParts(segment: SharedSegment, adapters: readonly AdapterOptions[]): string[] {
-  const parts = ['L0: a simulated GPU; transfer times are those of its profile, not of this machine']
+function factsOf({ name }: SharedSegment, missing: string | null): Pick<StatusFacts, 'segmentName' | 'l0Missing'> {
+  return { segmentName: name === '' ? null : name, ...(missing === null ? {} : { l0Missing: missing }) }
+}
+
+function simulatedParts(l0: string | null, segment: SharedSegment, adapters: readonly AdapterOptions[]): string[] {
+  const parts = l0 === null ? [] : [l0]
   if (segment.kind === 'private') parts.push('L1: private memory; no other process can map it')
   for (const { name, backend } of adapters) {
     if (backend.type === 'fault') parts.push(`L2 ${name}: a fault injector around ${backend.inner.type}`)

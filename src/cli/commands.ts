@@ -3,9 +3,11 @@ import { DATA_DIR_OPTION } from './data-dir-option.ts'
 import { MP_ADDRESS_OPTION } from './engine-addresses.ts'
 import { HTTP_OPTIONS } from './engine-http.ts'
 import { L2_COMMANDS } from './l2-commands.ts'
+import { LOOKUP_COMMANDS } from './lookup-commands.ts'
 import { PROMETHEUS_OPTION } from './prometheus-option.ts'
 import { replayOptions } from './replay-options.ts'
 import { serveOptions } from './serve-options.ts'
+import { TOKENIZER_DIR_OPTION } from './tokenizer-dir-option.ts'
 
 /** What `kvtier print` can print. */
 export const PRINT_TOPICS = [
@@ -50,8 +52,9 @@ export const COMMANDS: readonly CommandSpec[] = [
       'the rest at the prefill rate, and stores it: the same lookup, lease, reserve and commit code as in service. ' +
       'By default requests come at the times of the trace; --speed N makes it faster, --flat-out runs on a virtual ' +
       'clock, one request after another.\n\n' +
-      'With --metadata-only no bytes are kept or moved. The keys of the chunks are derived from the hash ids of the ' +
-      'trace, not from tokens.\n\n' +
+      'With --metadata-only no bytes are kept or moved. A trace of the format mooncake has no texts, so the keys of its ' +
+      'chunks are derived from its hash ids; prompts of agent-text are tokenized with the tokenizer of --model, and have ' +
+      'the keys that the engine gives them in service.\n\n' +
       '--sweep prints the hit ratio of every L1 size and policy beside exact LRU and the best possible (Belady).',
     positionals: [{ name: 'FILE', help: 'The trace, JSON lines; a name that ends in .gz is unzipped.' }],
     options: replayOptions,
@@ -66,6 +69,10 @@ export const COMMANDS: readonly CommandSpec[] = [
         'The hit ratio of an L1 of 20,000 chunks, for a script',
       ],
       ['kvtier replay trace.jsonl --sweep', 'Which L1 size pays'],
+      [
+        'kvtier replay agents.jsonl.gz --format agent-text --metadata-only --flat-out --reference',
+        'Real prompts of agents, beside exact LRU and Belady',
+      ],
     ],
     load: () => import('./replay.ts'),
   },
@@ -155,12 +162,7 @@ export const COMMANDS: readonly CommandSpec[] = [
         value: 'FILE',
         help: 'The file to write. Default: README.md for docs, a file under config/ otherwise.',
       },
-      {
-        name: 'tokenizer-dir',
-        value: 'DIR',
-        isRepeatable: true,
-        help: 'With models: directories of tokenizers, as serve takes them.',
-      },
+      { ...TOKENIZER_DIR_OPTION, help: `With models: ${TOKENIZER_DIR_OPTION.help.toLowerCase()}` },
     ],
     examples: [
       ['kvtier print metrics', 'Every metric with its meaning'],
@@ -298,6 +300,7 @@ export const COMMANDS: readonly CommandSpec[] = [
     examples: [],
     load: () => import('./quota.ts'),
   },
+  ...LOOKUP_COMMANDS,
   ...L2_COMMANDS,
   {
     name: 'ping',
@@ -313,6 +316,21 @@ export const COMMANDS: readonly CommandSpec[] = [
       ['kvtier ping --address 127.0.0.1:5555 --count 10000 --json', 'For a script'],
     ],
     load: () => import('./ping.ts'),
+  },
+  {
+    name: 'probe',
+    summary: 'Say what this machine has: native code, GPUs, how fast each way to copy is, what is simulated.',
+    positionals: [],
+    options: [
+      { name: 'cuda-library', value: 'FILE', help: 'The CUDA driver.', default: 'where systems have it' },
+      { name: 'cuda-device', value: 'N', help: 'The GPU to measure.', default: '0' },
+      { name: 'quick', help: 'Measure nothing.' },
+    ],
+    examples: [
+      ['kvtier probe', 'Before the first serve'],
+      ['kvtier probe --json', 'For a script'],
+    ],
+    load: () => import('./probe.ts'),
   },
   {
     name: 'selftest',

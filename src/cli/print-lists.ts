@@ -8,6 +8,8 @@ export interface PrintedList {
   /** Columns that a terminal has room for; the README shows all. */
   readonly terminalColumns: readonly number[]
   readonly json: readonly object[]
+  /** What is left out, and why. */
+  readonly warnings?: readonly string[]
 }
 
 /** The lists of `kvtier print`, each read from the one table that the code itself uses. */
@@ -110,8 +112,8 @@ async function events(): Promise<PrintedList> {
 
 async function models(tokenizerDirs: readonly string[]): Promise<PrintedList> {
   const { allModels } = await import('../tokenizer/all-models.ts')
-  const found = await allModels(tokenizerDirs, () => {})
-  const json = found.map(({ model, maxModelLen, templates }) => {
+  const { models: found, broken } = await allModels(tokenizerDirs)
+  const json = [...found.values()].map(({ model, maxModelLen, templates }) => {
     return { model, max_model_len: maxModelLen, chat_template: templates.default !== undefined }
   })
   return {
@@ -119,6 +121,7 @@ async function models(tokenizerDirs: readonly string[]): Promise<PrintedList> {
     rows: json.map((row) => [row.model, String(row.max_model_len ?? 'not told'), row.chat_template ? 'yes' : 'no']),
     terminalColumns: [0, 1, 2],
     json,
+    warnings: [...broken.values()].map(({ message }) => message),
   }
 }
 

@@ -1,11 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs'
-import { resolve } from 'node:path'
 import { CacheError } from '../core/errors.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { updatedDocs } from './print-docs.ts'
 import { isListTopic, LISTS, type PrintedList } from './print-lists.ts'
 import { usageError } from './report-error.ts'
 import { textTable } from './table.ts'
+import { tokenizerDirs } from './tokenizer-dir-option.ts'
 
 /** `kvtier print TOPIC`. */
 export async function run(call: CommandCall): Promise<ExitCode> {
@@ -17,17 +17,9 @@ export async function run(call: CommandCall): Promise<ExitCode> {
     throw usageError('--write and --file go with print docs, dashboard and rules only', '--write')
   }
   const list = await LISTS[topic](tokenizerDirs(call))
+  for (const warning of list.warnings ?? []) call.terminal.log(`kvtier: ${warning}`)
   answer(call, { [topic]: list.json }, () => terminalTable(list))
   return 0
-}
-
-/** Of --tokenizer-dir, else of the environment, as `serve` reads them; absolute. */
-function tokenizerDirs({ options }: CommandCall): string[] {
-  const words = String(options['tokenizer-dir'] ?? process.env.KVTIER_TOKENIZER_DIR ?? '').split(',')
-  return words
-    .map((word) => word.trim())
-    .filter((word) => word !== '')
-    .map((word) => resolve(word))
 }
 
 /** Files that are wholly generated, and where a checkout keeps them. */

@@ -1,13 +1,31 @@
+import { L1_POLICIES } from '../l1/options.ts'
 import type { OptionSpec } from './command.ts'
+import { TOKENIZER_DIR_OPTION } from './tokenizer-dir-option.ts'
+
+/** The model of a trace with texts that names none: its tokenizer is always there. */
+export const REPLAY_MODEL = 'Qwen/Qwen3-8B'
 
 /** Options of `kvtier replay`. */
 export const replayOptions: readonly OptionSpec[] = [
   {
     name: 'format',
     value: 'NAME',
-    help: 'Format of the trace.',
+    help: 'Format of the trace: hash ids of blocks (mooncake), or sessions of agents with their texts (agent-text).',
     default: 'mooncake',
     choices: ['mooncake', 'agent-text'],
+  },
+  {
+    name: 'model',
+    value: 'NAME',
+    help: 'With agent-text: the model whose tokenizer makes tokens of the texts.',
+    default: REPLAY_MODEL,
+  },
+  { ...TOKENIZER_DIR_OPTION, help: `With agent-text: ${TOKENIZER_DIR_OPTION.help.toLowerCase()}` },
+  {
+    name: 'chunk-tokens',
+    value: 'N',
+    help: 'With agent-text: tokens of one chunk. Blocks of mooncake have 512.',
+    default: '256',
   },
   { name: 'limit', value: 'N', help: 'Stop after N requests.' },
   {
@@ -27,7 +45,7 @@ export const replayOptions: readonly OptionSpec[] = [
     value: 'NAME',
     help: 'Eviction policy of L1.',
     default: 'lru',
-    choices: ['lru', 's3-fifo', 'arc'],
+    choices: L1_POLICIES,
   },
   { name: 'l0-size', value: 'SIZE', help: 'Bytes of the simulated GPU pool.', default: '256MiB' },
   { name: 'l1-size', value: 'SIZE', help: 'Bytes of L1.', default: '1GiB' },
@@ -53,6 +71,10 @@ export const replayOptions: readonly OptionSpec[] = [
     help: 'Retrieved chunks whose bytes are compared with what was stored.',
     default: 'sample',
     choices: ['none', 'sample', 'all'],
+  },
+  {
+    name: 'reference',
+    help: 'Say too what exact LRU and the best possible (Belady) hit with the same room. Holds 4 bytes a block reference.',
   },
   { name: 'sweep', help: 'Replay flat out over L1 sizes and policies, and print a table of hit ratios.' },
   {

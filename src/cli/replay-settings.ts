@@ -2,16 +2,23 @@ import { resolve } from 'node:path'
 import type { MachineFacts } from '../config/fields.ts'
 import { bytes, type Field, integer, Refusal } from '../config/fields.ts'
 import { loadConfig, type ServeConfig } from '../config/load-config.ts'
-import type { L1Options } from '../l1/options.ts'
+import { L1_POLICIES, type L1PolicyName } from '../l1/options.ts'
 import { MOONCAKE_BLOCK_TOKENS } from '../replay/mooncake-trace.ts'
 import type { CommandCall } from './command.ts'
+import { REPLAY_MODEL } from './replay-options.ts'
 import { usageError } from './report-error.ts'
+import { tokenizerDirs } from './tokenizer-dir-option.ts'
 
-export type Policy = L1Options['policy']
+export type Policy = L1PolicyName
 
 /** A replay as it was asked for on the command line. */
 export interface ReplaySettings {
   readonly file: string
+  readonly format: 'mooncake' | 'agent-text'
+  /** Whose tokenizer makes tokens of texts. */
+  readonly model: string
+  /** Absolute. */
+  readonly tokenizerDirectories: readonly string[]
   readonly limit: number
   readonly partialBlocks: 'drop' | 'count'
   /** 0 = flat out. */
@@ -33,6 +40,8 @@ export interface ReplaySettings {
   readonly decodeTokensPerSecond: number
   readonly verifyEvery: number
   readonly isSweep: boolean
+  /** Exact LRU and Belady are asked for too. */
+  readonly hasReference: boolean
   /** Empty = chosen from the trace. */
   readonly sweepChunks: readonly number[]
   /** -1 = not served. */
@@ -42,6 +51,8 @@ export interface ReplaySettings {
 const MIB = 1024 ** 2
 const BIG = 1_000_000_000
 const CHUNKS = { minimum: 16, maximum: 40_000_000 }
+/** The engine's own chunks. */
+const CHUNK_TOKENS = 256
 const VERIFY_EVERY = { none: 0, sample: 64, all: 1 } as const
 
 /** Reads the options of `replay`. @throws CacheError CONFIG_INVALID */
@@ -50,19 +61,21 @@ export function readReplaySettings(call: CommandCall): ReplaySettings {
   const count = (name: string, fallback: number, minimum = 1): number => {
     return read(call, integer(`--${name}`, fallback, { minimum, maximum: BIG }, ''))
   }
-  if (options.format === 'agent-text') {
-    throw usageError('--format agent-text is not read by this version; use mooncake', '--format')
-  }
+  const format = options.format === 'agent-text' ? 'agent-text' : 'mooncake'
+  checkFormat(format, options)
   if (options['flat-out'] === true && options.speed !== undefined) {
     throw usageError('--flat-out and --speed exclude each other; give one of them', '--speed')
   }
   const isSweep = options.sweep === true
   const isFlatOut = options['flat-out'] === true || isSweep
-  const blockTokens = MOONCAKE_BLOCK_TOKENS
+  const blockTokens = format === 'mooncake' ? MOONCAKE_BLOCK_TOKENS : count('chunk-tokens', CHUNK_TOKENS)
   const blockBytes = blockTokens * count('kv-bytes-per-token', 64)
   const l1Chunks = options['l1-chunks'] === undefined ? 0 : read(call, integer('--l1-chunks', 0, CHUNKS, ''))
   return {
     file: call.positionals[0]!,
+    format,
+    model: String(options.model ?? REPLAY_MODEL),
+    tokenizerDirectories: tokenizerDirs(call),
     limit: options.limit === undefined ? Number.POSITIVE_INFINITY : count('limit', 0),
     partialBlocks: options['partial-blocks'] === 'count' ? 'count' : 'drop',
     speed: isFlatOut ? 0 : readSpeed(call),
@@ -81,11 +94,26 @@ export function readReplaySettings(call: CommandCall): ReplaySettings {
     decodeTokensPerSecond: count('decode-rate', 0, 0),
     verifyEvery: VERIFY_EVERY[(options.verify ?? 'sample') as keyof typeof VERIFY_EVERY],
     isSweep,
+    hasReference: options.reference === true,
     sweepChunks: readSweepChunks(call),
     prometheusPort:
       options['prometheus-port'] === undefined
         ? -1
         : read(call, integer('--prometheus-port', 0, { minimum: 0, maximum: 65_535 }, '')),
+  }
+}
+
+/** Options that go with one format only. */
+function checkFormat(format: ReplaySettings['format'], options: CommandCall['options']): void {
+  for (const name of ['model', 'tokenizer-dir', 'chunk-tokens']) {
+    if (format === 'agent-text' || options[name] === undefined) continue
+    throw usageError(`--${name} goes with --format agent-text; leave it out`, `--${name}`)
+  }
+  if (format === 'agent-text' && options['partial-blocks'] === 'count') {
+    throw usageError(
+      '--partial-blocks count goes with --format mooncake: texts are stored in whole chunks',
+      '--partial-blocks',
+    )
   }
 }
 
@@ -145,6 +173,7 @@ export function engineOptions(settings: ReplaySettings, machine: MachineFacts): 
     'l0-block-tokens': blockTokens, // one block is one chunk
     'l0-blocks': Math.ceil(settings.l0Bytes / blockBytes),
     l2: 'none',
+    ...(settings.tokenizerDirectories.length === 0 ? {} : { 'tokenizer-dir': settings.tokenizerDirectories.join(',') }),
   }
   const argv = Object.entries(flags).map(([name, value]) => `--${name}=${value}`)
   const { options } = loadConfig({ argv, env: {}, machine, readFile: () => '' })
@@ -158,4 +187,4 @@ function indexChunks(residentChunks: number): number {
 }
 
 /** Policies that the engine has. */
-export const POLICIES: readonly Policy[] = ['lru', 's3-fifo', 'arc']
+export const POLICIES: readonly Policy[] = L1_POLICIES

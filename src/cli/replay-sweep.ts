@@ -1,8 +1,9 @@
+import { statSync } from 'node:fs'
+import { readMachineFacts } from '../config/machine-facts.ts'
 import { ManualClock, SystemClock } from '../core/clock.ts'
 import { belady } from '../replay/belady.ts'
 import { ChunkChecker } from '../replay/chunk-checker.ts'
 import { ClientPath } from '../replay/client-path.ts'
-import { loadMooncakeTrace } from '../replay/mooncake-trace.ts'
 import { type PrefixTrace, prefixTraceOf } from '../replay/prefix-nodes.ts'
 import { referenceLru } from '../replay/reference-lru.ts'
 import { ReplayCounts } from '../replay/replay-counts.ts'
@@ -13,7 +14,8 @@ import { VirtualServer } from '../replay/virtual-server.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { openReplayEngine } from './replay-engine.ts'
-import { POLICIES, type Policy, type ReplaySettings } from './replay-settings.ts'
+import { engineOptions, POLICIES, type Policy, type ReplaySettings } from './replay-settings.ts'
+import { loadTrace, openTrace } from './replay-trace.ts'
 import { textTable } from './table.ts'
 
 /** Sizes of L1 in a sweep, as shares of the distinct chunks of the trace. */
@@ -30,8 +32,8 @@ interface SweepRow {
 
 /** `kvtier replay FILE --sweep`: the engine's hit ratio over sizes and policies, beside what is known of the trace. */
 export async function printSweep(call: CommandCall, settings: ReplaySettings): Promise<ExitCode> {
-  const { file, partialBlocks, limit } = settings
-  const batch = await loadMooncakeTrace(file, { partialBlocks, limit })
+  const { file } = settings
+  const batch = await loadWhole(call, settings)
   const trace = prefixTraceOf(batch)
   const sizes = settings.sweepChunks.length > 0 ? settings.sweepChunks : sizesFor(trace.distinct)
   const policies = call.options.policy === undefined ? POLICIES : [settings.policy]
@@ -58,6 +60,22 @@ export async function printSweep(call: CommandCall, settings: ReplaySettings): P
   }
   answer(call, json, () => sweepText(settings, trace, policies, rows, infinite))
   return 0
+}
+
+async function loadWhole(call: CommandCall, settings: ReplaySettings): Promise<TraceBatch> {
+  const { tokenizer } = engineOptions(settings, readMachineFacts())
+  const trace = await openTrace(settings, tokenizer, (model, error) => call.terminal.log(`kvtier: ${model}: ${error}`))
+  const bar = new ProgressBar(call.terminal, new SystemClock(), 'read')
+  const progress = { bytesTaken: 0 }
+  const fileBytes = Math.max(1, statSync(settings.file, { throwIfNoEntry: false })?.size ?? 1)
+  try {
+    return await loadTrace(trace, progress, (batch) =>
+      bar.update(progress.bytesTaken / fileBytes, batch.count, 'requests'),
+    )
+  } finally {
+    bar.finish()
+    trace.close()
+  }
 }
 
 function sizesFor(distinct: number): number[] {
@@ -91,7 +109,7 @@ async function hitRatio(batch: TraceBatch, settings: ReplaySettings): Promise<nu
 }
 
 function sweepText(
-  { file, blockTokens }: ReplaySettings,
+  { file, format, blockTokens }: ReplaySettings,
   trace: PrefixTrace,
   policies: readonly Policy[],
   rows: readonly SweepRow[],
@@ -111,7 +129,7 @@ function sweepText(
   return [
     `Hit ratio by size and policy of L1: ${file}`,
     `${requests} requests, ${refs} block references of ${blockTokens} tokens, ${distinct} distinct blocks.`,
-    'Flat out, metadata only; keys are derived from the hash ids of the trace.',
+    `Flat out, metadata only; keys are derived from ${format === 'mooncake' ? 'the hash ids of the trace' : 'hashes of tokens'}.`,
     '',
     textTable(columns, cells),
     '',

@@ -1,20 +1,22 @@
 import { statSync } from 'node:fs'
 import { MessageChannel } from 'node:worker_threads'
 import { ReplayMetrics } from '../app/replay-metrics.ts'
+import { readMachineFacts } from '../config/machine-facts.ts'
 import { ManualClock, SystemClock } from '../core/clock.ts'
 import { ChunkChecker } from '../replay/chunk-checker.ts'
 import { ClientPath } from '../replay/client-path.ts'
 import { GpuPath } from '../replay/gpu-path.ts'
-import { readMooncakeTrace } from '../replay/mooncake-trace.ts'
 import { ReplayCounts } from '../replay/replay-counts.ts'
 import { type Pace, RealPace, VirtualPace } from '../replay/replay-pace.ts'
-import { type ReplayReport, replayReport, reportRows } from '../replay/report.ts'
+import { type ReferenceReport, type ReplayReport, referenceReport, replayReport, reportRows } from '../replay/report.ts'
+import { TraceBatch } from '../replay/trace-batch.ts'
 import { VirtualServer } from '../replay/virtual-server.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { openReplayEngine, type ReplayEngine } from './replay-engine.ts'
-import { type ReplaySettings, readReplaySettings } from './replay-settings.ts'
+import { engineOptions, type ReplaySettings, readReplaySettings } from './replay-settings.ts'
 import { printSweep } from './replay-sweep.ts'
+import { appendBatch, type OpenTrace, openTrace } from './replay-trace.ts'
 import { onStopSignal } from './stop-signal.ts'
 import { textTable } from './table.ts'
 
@@ -37,21 +39,28 @@ async function replay(call: CommandCall, settings: ReplaySettings): Promise<Repl
     if (!errors.has(text)) call.terminal.log(`kvtier: ${text}`)
     errors.add(text)
   }
-  const engine = await openReplayEngine(settings, { clock, onError })
+  const { tokenizer } = engineOptions(settings, readMachineFacts())
+  const trace = await openTrace(settings, tokenizer, onError)
+  const engine = await openReplayEngine(settings, { clock, onError }).catch((error) => {
+    trace.close()
+    throw error
+  })
   const metrics = new ReplayMetrics(engine.cells, clock instanceof ManualClock ? clock : null, onError)
   try {
     if (settings.prometheusPort >= 0) {
       call.terminal.log(`metrics at http://${await metrics.serve(settings.prometheusPort)}/metrics`)
     }
     const pace = paceOf(settings, clock, wall, engine)
-    return await drive(call, settings, { engine, pace, wall, metrics })
+    return await drive(call, settings, { trace, engine, pace, wall, metrics })
   } finally {
+    trace.close()
     await metrics.close()
     await engine.close()
   }
 }
 
 interface Driven {
+  readonly trace: OpenTrace
   readonly engine: ReplayEngine
   readonly pace: Pace
   readonly wall: SystemClock
@@ -59,7 +68,7 @@ interface Driven {
 }
 
 async function drive(call: CommandCall, settings: ReplaySettings, parts: Driven): Promise<ReplayReport> {
-  const { engine, pace, wall, metrics } = parts
+  const { trace, engine, pace, wall, metrics } = parts
   const counts = new ReplayCounts()
   const progress = new TraceShare(settings.file)
   const bar = new ProgressBar(call.terminal, wall, 'replay')
@@ -74,15 +83,16 @@ async function drive(call: CommandCall, settings: ReplaySettings, parts: Driven)
   const removeHandlers = onStopSignal(wall, () => server.stop())
   const keepAlive = new MessageChannel() // timers of the clock do not keep the process
   keepAlive.port1.ref()
+  const whole = new TraceBatch()
   const startMs = wall.nowMs()
   let runMs = 0
   try {
-    const { partialBlocks, limit } = settings
-    for await (const batch of readMooncakeTrace(settings.file, { partialBlocks, limit }, progress)) {
+    for await (const batch of trace.read(progress)) {
       const batchMs = wall.nowMs()
       progress.begin(batch.count, counts.requests)
       await server.run(batch)
       runMs += wall.nowMs() - batchMs
+      if (settings.hasReference) appendBatch(whole, batch)
       if (server.isStopped) break
     }
     const finishMs = wall.nowMs()
@@ -94,7 +104,15 @@ async function drive(call: CommandCall, settings: ReplaySettings, parts: Driven)
     removeHandlers()
   }
   const times = { seconds: runMs / 1000, readSeconds: (wall.nowMs() - startMs - runMs) / 1000 }
-  return replayReport(setupOf(settings, server.isStopped), counts, engine.cells, times)
+  return replayReport(setupOf(settings, server.isStopped), counts, engine.cells, times, referenceOf(settings, whole))
+}
+
+/** Reference models with the room of all tiers that are used. */
+function referenceOf(settings: ReplaySettings, whole: TraceBatch): ReferenceReport | null {
+  if (!settings.hasReference) return null
+  const { tiers, l0Bytes, l1Bytes, l2Bytes, blockBytes } = settings
+  const bytes = (tiers.l0 ? l0Bytes : 0) + l1Bytes + (tiers.l2 ? l2Bytes : 0)
+  return referenceReport(whole, Math.floor(bytes / blockBytes))
 }
 
 /** How much of a trace file is done: requests within a batch count by their number. */
@@ -151,6 +169,7 @@ function setupOf(settings: ReplaySettings, isCutShort: boolean) {
   const flatOut = overlaps ? 'flat out, requests overlap' : 'flat out, one request after another'
   return {
     ...settings,
+    model: settings.format === 'agent-text' ? settings.model : null,
     tiers: (['l0', 'l1', 'l2'] as const).filter((tier) => tiers[tier]),
     pace: speed === 0 ? flatOut : speed === 1 ? 'real time' : `${speed} times real time`,
     isCutShort,

@@ -62,6 +62,12 @@ export const limitFields = {
     LIMITS.writePolicy,
     'through: store chunks when they are committed; back: when they are among the oldest of a filling L1.',
   ),
+  startPolicy: oneOf(
+    'start',
+    ['wait', 'fail'],
+    LIMITS.startPolicy,
+    'While its server is away at the start: wait = the engine starts without it and goes on trying; fail = the start ends.',
+  ),
 } satisfies { [K in keyof AdapterLimits]: Field<AdapterLimits[K]> }
 
 /** The L2 adapters, in the order they are asked. Paths are filled in: `directory` is absolute. */

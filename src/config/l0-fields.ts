@@ -1,5 +1,5 @@
-import { L0_DEFAULTS, type L0Options } from '../l0/options.ts'
-import { bytes, type FieldTable, integer, oneOf } from './fields.ts'
+import { L0_DEFAULTS, L0_DEVICES, type L0Options } from '../l0/options.ts'
+import { bytes, type FieldTable, file, integer, oneOf } from './fields.ts'
 import { formatBytes } from './units.ts'
 
 const MIB = 1024 ** 2
@@ -47,6 +47,19 @@ export const l0Fields = {
     'Bytes between L0 and L1 in flight at most, in each direction.',
     MIB,
   ),
+  device: oneOf(
+    '--l0-device',
+    L0_DEVICES,
+    L0_DEFAULTS.device,
+    'Whose memory L0 is: auto = a GPU where there is one, else a simulated one; cuda = a GPU or no start.',
+  ) as FieldTable<L0Options>['device'],
+  cudaOrdinal: integer(
+    '--cuda-device',
+    L0_DEFAULTS.cudaOrdinal,
+    { minimum: 0, maximum: 1024 },
+    'Number of the GPU, as CUDA counts them.',
+  ),
+  cudaLibrary: file('--cuda-library', 'The CUDA driver; empty = libcuda.so.1, where systems and containers have it.'),
   simulatedProfile: oneOf(
     '--simulated-device-profile',
     ['h100-pcie5', 'fast', 'instant'],

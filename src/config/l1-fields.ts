@@ -1,4 +1,4 @@
-import type { L1Options } from '../l1/options.ts'
+import { L1_POLICIES, type L1Options } from '../l1/options.ts'
 import { bytes, derived, duration, type FieldTable, integer, oneOf, ratio } from './fields.ts'
 
 const GIB = 1024 ** 3
@@ -40,7 +40,12 @@ export const l1Fields = {
   evictionHighRatio: ratio('--l1-high', 0.998, 'Fill level at which the eviction loop runs, of what shards can use.'),
   evictionLowRatio: ratio('--l1-low', 0.996, 'Fill level down to which the eviction loop trims.'),
   evictionIntervalMs: duration('--l1-eviction-interval', '100ms', SECOND, 'Period of the eviction loop.'),
-  policy: oneOf('--l1-policy', ['lru', 's3-fifo', 'arc'], 'lru', 'Which leaf chunk is evicted first.'),
+  policy: oneOf(
+    '--l1-policy',
+    L1_POLICIES,
+    'lru',
+    'Which leaf chunk is evicted first: by lru, s3-fifo, arc, or adaptive, which learns what comes back.',
+  ),
   ghostCapacityChunks: integer(
     '--l1-ghosts',
     derived('a quarter of --l1-index-chunks', (known) => Math.floor(known.value<number>('--l1-index-chunks') / 4)),

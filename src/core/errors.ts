@@ -125,8 +125,18 @@ export const ERRORS = {
   },
   DEVICE_FAULT: { kind: 'unavailable', retryable: false, help: 'A device transfer failed.' },
   DEVICE_OUT_OF_MEMORY: { kind: 'unavailable', retryable: false, help: 'The device cannot back the L0 pool.' },
+  DEVICE_UNAVAILABLE: {
+    kind: 'unavailable',
+    retryable: false,
+    help: 'There is no such GPU, or no driver of it, or the attached pool is not there.',
+  },
   ENGINE_TIMEOUT: { kind: 'unavailable', retryable: true, help: 'The engine did not answer in time.' },
   SHUTTING_DOWN: { kind: 'unavailable', retryable: true, help: 'The engine is stopping.' },
+  THREAD_ENDED: {
+    kind: 'unavailable',
+    retryable: false,
+    help: 'A thread of the engine could not start, or ended by itself: the message has its error.',
+  },
   INTERNAL: { kind: 'internal', retryable: false, help: 'A bug in kvtier. The log has the details.' },
 } as const satisfies Record<string, { kind: ErrorKind; retryable: boolean; help: string }>
 

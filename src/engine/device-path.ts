@@ -223,7 +223,7 @@ export class DevicePath {
     const { device, blocks, copier } = this.#parts
     const { kind, name, profile, capacityBytes } = device.info
     return {
-      device: { kind, name, profile, capacityBytes, state: device.state },
+      device: { kind, name, profile, capacityBytes, state: device.state, ...device.details?.() },
       blockBytes: blocks.blockBytes,
       capacityBlocks: blocks.capacityBlocks,
       freeBlocks: blocks.freeBlocks,

@@ -4,7 +4,8 @@ import { CacheError } from '../core/errors.ts'
 import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
 import { CHUNK_ASKED, CHUNK_STORED, L0_L1_LOADED, L0_L1_STORED } from '../events/catalogue.ts'
-import { chunkTag, sampleValue } from '../events/chunk-tag.ts'
+import { chunkTag, tagSample } from '../events/chunk-tag.ts'
+import { SAMPLING_FIELDS } from '../events/counters.ts'
 import { NO_SPAN, type Span, Tracer } from '../events/tracer.ts'
 import type { ObservedL0 } from '../l0/observed-l0.ts'
 import { ChunkRefs } from '../l1/chunk-refs.ts'
@@ -58,6 +59,8 @@ export interface TierChoice {
 }
 
 const ALL_TIERS: TierChoice = { l0: true, l1: true, l2: true }
+const ASKED_BELOW = SAMPLING_FIELDS.indexOf('askedBelow')
+const USED_BELOW = SAMPLING_FIELDS.indexOf('usedBelow')
 /** Stays empty. */
 const NO_SLOTS = new SlotList(1)
 
@@ -81,7 +84,6 @@ export class Engine {
   readonly #clock: Clock
   readonly #pending = new Map<Lookup, PrefetchTicket>()
   readonly #committed = new ChunkRefs()
-  readonly #hash = new Uint32Array(HASH_WORDS)
   readonly #counts: LookupCounts
   #askedChunks = 0
 
@@ -353,23 +355,27 @@ export class Engine {
   /** Tail first, as the would-hit estimate wants it; chunks outside the sample are left out. */
   #publishAsked(space: SpaceId, chain: HashChain): void {
     const { tenant, ranks, shardBytes } = this.l1.spaces.spec(space)
-    const askedBelow = this.cells.sampling.values[0]!
+    const { words, count } = chain
+    const askedBelow = this.cells.sampling.values[ASKED_BELOW]!
     const nowMs = this.#clock.nowMs()
-    for (let index = chain.count - 1; index >= 0; index -= 1) {
-      const tag = chunkTag(chain.words[index * HASH_WORDS]!, chain.words[index * HASH_WORDS + 1]!, space)
-      if (sampleValue(tag) >= askedBelow) continue
+    for (let at = (count - 1) * HASH_WORDS; at >= 0; at -= HASH_WORDS) {
+      if (tagSample(words[at]!, space) >= askedBelow) continue
+      const tag = chunkTag(words[at]!, words[at + 1]!, space)
       this.cells.bus.publish(CHUNK_ASKED, tenant, nowMs, tag, ranks * shardBytes, this.#askedChunks)
     }
-    this.#askedChunks += chain.count
+    this.#askedChunks += count
   }
 
   #publishStored(space: SpaceId, committed: ChunkRefs): void {
     const { tenant } = this.l1.spaces.spec(space)
+    const { queries } = this.l1
+    const usedBelow = this.cells.sampling.values[USED_BELOW]!
     const nowMs = this.#clock.nowMs()
-    const hash = this.#hash
     for (let at = committed.count - 1; at >= 0; at -= 1) {
-      this.l1.queries.copyHash(committed.id[at]!, hash, 0)
-      this.cells.bus.publish(CHUNK_STORED, tenant, nowMs, hash[0]!, hash[1]!)
+      const id = committed.id[at]!
+      const word0 = queries.hashWord(id, 0)
+      if (tagSample(word0, space) >= usedBelow) continue
+      this.cells.bus.publish(CHUNK_STORED, tenant, nowMs, chunkTag(word0, queries.hashWord(id, 1), space))
     }
   }
 }

@@ -116,11 +116,11 @@ export class Quotas {
     return this.#parts.options
   }
 
-  /** Puts every quota in force in an adapter that was just attached: nothing is stored there before. */
+  /** Puts every quota in force in an adapter that was just attached, or reached: nothing is stored there before. */
   attach(name: string): void {
     const attached = this.#parts.adapters.find(name)
     const isUnlimited = this.#own.size === 0 && this.#parts.options.l2DefaultBytes === 0
-    if (attached !== undefined && !isUnlimited) void this.#tellAll(attached, [])
+    if (attached?.isReached === true && !isUnlimited) void this.#tellAll(attached, [])
   }
 
   /** Asks adapters what tenants hold, and writes the metric cells. One at a time; never rejects. */
@@ -216,7 +216,9 @@ export class Quotas {
   }
 
   #live(): Attached[] {
-    return this.#parts.adapters.all().filter(({ isGone, adapter }) => !isGone && adapter.setQuotas !== undefined)
+    return this.#parts.adapters
+      .all()
+      .filter((one) => !one.isGone && one.isReached && one.adapter.setQuotas !== undefined)
   }
 
   /** Tenants that no request has named since the start share the row of those past the label limit. */

@@ -12,15 +12,18 @@ export interface StatusFacts {
   readonly segmentName: string | null
   /** What is not real, in words for people. */
   readonly simulated: readonly string[]
+  /** Why there is no L0 device; absent when there is one, or none was asked for. */
+  readonly l0Missing?: string
 }
 
 /** One JSON object about the whole engine, for `/status` and `kvtier status`. */
 export function engineStatus(engine: Engine, facts: StatusFacts) {
   const { l1, cells, adapters, stores, prefetcher, options } = engine
+  const { l0Missing, ...known } = facts
   return {
-    ...facts,
+    ...known,
     chunkTokens: options.chunkTokens,
-    l0: l0Status(engine),
+    l0: { ...l0Status(engine), ...(l0Missing === undefined ? {} : { missing: l0Missing }) },
     l1: {
       capacityBytes: cells.l1.get(0, 'capacityBytes'),
       usageBytes: cells.l1.get(0, 'usageBytes'),

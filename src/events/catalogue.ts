@@ -1,41 +1,50 @@
 import { defineEvent } from './define.ts'
 
 // Every event of the engine. All in one file, so that ids agree between threads.
-// The times and ages are in seconds, bytes in bytes; the hash is the first two words of the chunk hash.
+// The times and ages are in seconds, bytes in bytes. The chunks of a prompt are stored, touched and evicted together, so
+// what happens to several of one tenant in one call, at the same ages, is one event, which says of how many it tells.
 
-/** One shard left L1: for room, or by a clear, delete or quota. */
+/** Shards left L1: for room, or by a clear, delete or quota. */
 export const L1_SHARD_LEFT = defineEvent({
   name: 'l1_shard_left',
-  payload: ['lifetimeSeconds', 'idleSeconds'],
+  payload: ['lifetimeSeconds', 'idleSeconds', 'shards'],
   emittedBy: 'l1/l1-recorder.ts',
 })
 
-/** A client touched a shard again. */
+/** A client touched shards again. */
 export const L1_SHARD_TOUCHED = defineEvent({
   name: 'l1_shard_touched',
-  payload: ['gapSeconds'],
+  payload: ['gapSeconds', 'shards'],
   emittedBy: 'l1/l1-recorder.ts',
 })
 
-/** A chunk whose eviction is still remembered was asked for or stored again. */
+/** Chunks whose eviction is still remembered were asked for or stored again. */
 export const L1_GHOST_SEEN = defineEvent({
   name: 'l1_ghost_seen',
-  payload: ['sinceEvictionSeconds'],
+  payload: ['sinceEvictionSeconds', 'chunks'],
   emittedBy: 'l1/l1-recorder.ts',
 })
 
-/** A chunk was retrieved: seconds since it was last stored or retrieved, eviction in between or not. */
+/** Chunks were retrieved: seconds since they were last stored or retrieved, eviction in between or not. */
 export const CHUNK_REUSED = defineEvent({
   name: 'chunk_reused',
-  payload: ['gapSeconds', 'hashLow', 'hashHigh'],
+  payload: ['gapSeconds', 'chunks'],
   emittedBy: 'l1/l1-recorder.ts',
 })
 
-/** A chunk was stored by a client (spatially sampled by hash, for the stack distance of reuse). */
+/**
+ * A chunk was stored by a client, or retrieved: what the stack distance of reuse is made from. `tag` is `chunkTag` of the
+ * hash and its key space; chunks whose `sampleValue(tag)` is not below the `sampling` table's `usedBelow` are left out.
+ */
 export const CHUNK_STORED = defineEvent({
   name: 'chunk_stored',
-  payload: ['hashLow', 'hashHigh'],
+  payload: ['tag'],
   emittedBy: 'engine/engine.ts',
+})
+export const CHUNK_RETRIEVED = defineEvent({
+  name: 'chunk_retrieved',
+  payload: ['tag'],
+  emittedBy: 'l1/l1-recorder.ts',
 })
 
 /**
@@ -53,13 +62,13 @@ export const CHUNK_ASKED = defineEvent({
 
 export const L0_BLOCK_EVICTED = defineEvent({
   name: 'l0_block_evicted',
-  payload: ['lifetimeSeconds', 'idleSeconds'],
+  payload: ['lifetimeSeconds', 'idleSeconds', 'blocks'],
   emittedBy: 'l0/block-lifecycle.ts',
 })
 
 export const L0_BLOCK_REUSED = defineEvent({
   name: 'l0_block_reused',
-  payload: ['gapSeconds'],
+  payload: ['gapSeconds', 'blocks'],
   emittedBy: 'l0/block-lifecycle.ts',
 })
 

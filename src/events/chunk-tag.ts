@@ -9,12 +9,17 @@ function spread(word: number): number {
   return (x ^ (x >>> 16)) >>> 0
 }
 
+/** `sampleValue(chunkTag(word0, ..., space))`, for those who can leave a chunk out: of most, nothing else is needed. */
+export function tagSample(word0: number, space: number): number {
+  return spread(word0 ^ Math.imul(space + 1, 0x9e3779b1))
+}
+
 /**
  * Names a chunk in one double: 53 bits mixed from the first two words of its hash and its key space (or tenant row).
  * Two chunks share a tag with a chance of 2^-53. Input words need not be evenly spread.
  */
 export function chunkTag(word0: number, word1: number, space: number): number {
-  const low = spread(word0 ^ Math.imul(space + 1, 0x9e3779b1))
+  const low = tagSample(word0, space)
   const high = spread(word1 ^ Math.imul(low, 0x85ebca77) ^ space) & 0x1fffff
   return high * 2 ** 32 + low
 }

@@ -137,9 +137,10 @@ export const L2_STATES = ['active', 'draining'] as const
 export const LOOP_FIELDS = ['lastBeatMs', 'errors'] as const
 export const LOOPS = ['eviction', 'lease_sweep', 'store', 'prefetch', 'event_bus'] as const
 
-/** One row. Owner: metrics/, on the thread that drains the bus; read by engine/. */
+/** One row. Owner: metrics/, on the thread that drains the bus; read by engine/ and l1/. */
 export const SAMPLING_FIELDS = [
   'askedBelow', // CHUNK_ASKED is wanted for tags whose `sampleValue` is below this; 2^32 = all
+  'usedBelow', // the same of CHUNK_STORED and CHUNK_RETRIEVED
 ] as const
 
 /** One row. Owner: events/tracer, on the data thread. */

@@ -71,6 +71,14 @@ export const L2_LOOKUP_SPAN = defineSpan({
 /** One trim of the eviction loop, all its slices. Chunks evicted; bytes by which the usage fell. */
 export const EVICTION_SPAN = defineSpan({ name: 'eviction_run', isServer: false, unit: 'chunks', numbers: [] })
 
+/** A question of another engine about what is in L1, asked within a trace. */
+export const PEER_LOOKUP_SPAN = defineSpan({
+  name: 'peer_lookup',
+  isServer: true,
+  unit: 'shards',
+  numbers: ['found_shards'],
+})
+
 /** How a span can end. `isError`: something failed that was not to. */
 export const SPAN_OUTCOMES = [
   { name: 'ok', isError: false },

@@ -38,6 +38,17 @@ export function readTraceparent(text: string, out: Uint32Array): boolean {
   return (out[0]! | out[1]! | out[2]! | out[3]!) !== 0 && (out[4]! | out[5]!) !== 0
 }
 
+/**
+ * Writes the `traceparent` of a recorded span.
+ *
+ * @param ids trace id (4 words) and span id (2), from `at` on.
+ */
+export function writeTraceparent(ids: Uint32Array, at: number): string {
+  const hex = (from: number, words: number) =>
+    Array.from(ids.subarray(at + from, at + from + words), (word) => word.toString(16).padStart(8, '0')).join('')
+  return `00-${hex(0, 4)}-${hex(4, 2)}-01`
+}
+
 function isDash(text: string, at: number): boolean {
   return text.charCodeAt(at) === 0x2d
 }

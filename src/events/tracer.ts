@@ -4,7 +4,7 @@ import type { RandomWords } from '../core/random-words.ts'
 import type { SPAN_FIELDS } from './counters.ts'
 import type { SpanKind } from './span-kinds.ts'
 import { SPAN_AT, SPAN_OWN_TRACE, SPAN_REMOTE_PARENT, type SpanRing } from './span-ring.ts'
-import { CONTEXT_FLAGS, CONTEXT_WORDS, FLAG_SAMPLED, readTraceparent } from './trace-context.ts'
+import { CONTEXT_FLAGS, CONTEXT_WORDS, FLAG_SAMPLED, readTraceparent, writeTraceparent } from './trace-context.ts'
 import type { TraceRatio } from './trace-ratio.ts'
 
 /** A span that is recorded, or NO_SPAN. Row of the table of begun spans in the low bits, generation above. */
@@ -101,6 +101,13 @@ export class Tracer {
   /** As `child` of a span that is recorded, else as `root`. */
   childOrRoot(kind: SpanKind, parent: Span): Span {
     return parent === NO_SPAN ? this.root(kind) : this.child(kind, parent)
+  }
+
+  /** What makes another service's work a part of a span, ended or not: W3C `traceparent`. Undefined for none. */
+  traceparentOf(span: Span): string | undefined {
+    if (span === NO_SPAN || this.#parts === null) return undefined
+    const row = this.#rowOf(span)
+    return row < 0 ? undefined : writeTraceparent(this.#ids, row * ID_WORDS)
   }
 
   /**

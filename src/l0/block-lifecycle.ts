@@ -2,7 +2,7 @@ import type { CounterTable } from '../core/counters.ts'
 import { HASH_WORDS } from '../core/hash-chain.ts'
 import type { EventSink } from '../events/bus.ts'
 import { L0_BLOCK_EVICTED, L0_BLOCK_REUSED } from '../events/catalogue.ts'
-import { chunkTag, SAMPLE_ALL, sampleValue } from '../events/chunk-tag.ts'
+import { SAMPLE_ALL, tagSample } from '../events/chunk-tag.ts'
 import type { L0_TENANT_FIELDS } from '../events/counters.ts'
 import type { RunTable } from './run-table.ts'
 
@@ -10,7 +10,7 @@ type TenantTable = CounterTable<(typeof L0_TENANT_FIELDS)[number]>
 
 /**
  * Tells of the lives of blocks: counters exactly, events for a sample. Of managed blocks that is a sample of chunks,
- * one event for each of their blocks; of observed ones it is a sample of block ids.
+ * one event for all blocks of a chunk; of observed ones it is a sample of block ids.
  */
 export class BlockLifecycle {
   readonly #tenants: TenantTable
@@ -47,7 +47,7 @@ export class BlockLifecycle {
     this.#count(tenant, this.#reusedBlocks, blocks)
     if (!this.#isSampled(runs, run)) return
     const gapSeconds = (nowMs - runs.accessedMs[run]!) / 1000
-    for (let i = 0; i < blocks; i += 1) this.#events.publish(L0_BLOCK_REUSED, tenant, nowMs, gapSeconds)
+    this.#events.publish(L0_BLOCK_REUSED, tenant, nowMs, gapSeconds, blocks)
   }
 
   evicted(tenant: number, runs: RunTable, run: number, nowMs: number): void {
@@ -56,15 +56,13 @@ export class BlockLifecycle {
     if (!this.#isSampled(runs, run)) return
     const lifetimeSeconds = (nowMs - runs.allocatedMs[run]!) / 1000
     const idleSeconds = (nowMs - runs.accessedMs[run]!) / 1000
-    for (let i = 0; i < blocks; i += 1) {
-      this.#events.publish(L0_BLOCK_EVICTED, tenant, nowMs, lifetimeSeconds, idleSeconds)
-    }
+    this.#events.publish(L0_BLOCK_EVICTED, tenant, nowMs, lifetimeSeconds, idleSeconds, blocks)
   }
 
   /** As `reused`, for one observed block. */
   observedReused(tenant: number, id: number, nowMs: number, accessedMs: number): void {
     this.#count(tenant, this.#reusedBlocks, 1)
-    if (this.#isIdSampled(id)) this.#events.publish(L0_BLOCK_REUSED, tenant, nowMs, (nowMs - accessedMs) / 1000)
+    if (this.#isIdSampled(id)) this.#events.publish(L0_BLOCK_REUSED, tenant, nowMs, (nowMs - accessedMs) / 1000, 1)
   }
 
   /** As `evicted`, for one observed block. */
@@ -72,16 +70,16 @@ export class BlockLifecycle {
     this.#count(tenant, this.#evictedBlocks, 1)
     if (!this.#isIdSampled(id)) return
     const lifetimeSeconds = (nowMs - allocatedMs) / 1000
-    this.#events.publish(L0_BLOCK_EVICTED, tenant, nowMs, lifetimeSeconds, (nowMs - accessedMs) / 1000)
+    this.#events.publish(L0_BLOCK_EVICTED, tenant, nowMs, lifetimeSeconds, (nowMs - accessedMs) / 1000, 1)
   }
 
   #isSampled({ hash, space }: RunTable, run: number): boolean {
     const at = run * HASH_WORDS
-    return sampleValue(chunkTag(hash[at]!, hash[at + 1]!, space[run]!)) < this.#sampleBelow
+    return tagSample(hash[at]!, space[run]!) < this.#sampleBelow
   }
 
   #isIdSampled(id: number): boolean {
-    return sampleValue(chunkTag(id, 0, 0)) < this.#sampleBelow
+    return tagSample(id, 0) < this.#sampleBelow
   }
 
   #count(tenant: number, column: number, amount: number): void {

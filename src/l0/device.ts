@@ -55,6 +55,9 @@ export interface Device {
    */
   submit(stream: StreamId, batch: CopyBatch, done: (busySeconds: number, error: Error | null) => void): void
 
+  /** What real hardware tells of itself beside `info`, for `/status`; absent where nothing is to tell. */
+  details?(): object | null
+
   /** `lost` is permanent for the process: every transfer fails, the other tiers live on. */
   readonly state: 'open' | 'lost' | 'closed'
 

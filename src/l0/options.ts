@@ -1,3 +1,6 @@
+export const L0_DEVICES = ['auto', 'cuda', 'simulated', 'none'] as const
+export type L0DeviceChoice = (typeof L0_DEVICES)[number]
+
 /** Sizes and limits of the L0 tier. Units in the names; `config/` gives flags and defaults. */
 export interface L0Options {
   /** Bytes of the block pool, on the device. */
@@ -14,6 +17,12 @@ export interface L0Options {
   readonly lifecycleSampleEvery: number
   /** Bytes between L0 and L1 in flight at most, in each direction; further batches wait in order. */
   readonly copyInFlightBytes: number
+  /** Whose blocks L0 has; `auto` = the GPU where there is one, else a simulated one. */
+  readonly device: L0DeviceChoice
+  /** Which GPU, as CUDA numbers them. */
+  readonly cudaOrdinal: number
+  /** Path of the CUDA driver; '' = the usual places. */
+  readonly cudaLibrary: string
   /** Speed of the simulated device: a name of `DEVICE_PROFILES`. */
   readonly simulatedProfile: string
 }
@@ -27,5 +36,8 @@ export const L0_DEFAULTS: L0Options = {
   observedBlocksMax: 4 * 1024 ** 2,
   lifecycleSampleEvery: 1,
   copyInFlightBytes: 256 * 1024 ** 2,
+  device: 'auto',
+  cudaOrdinal: 0,
+  cudaLibrary: '',
   simulatedProfile: 'h100-pcie5',
 }

@@ -129,6 +129,7 @@ export class L1Cache {
       const id = table.find(space, chain.words, index * HASH_WORDS)
       if (id !== NO_CHUNK && this.#residency.stateOf(id) === GHOST) this.#residency.seeGhost(id)
     }
+    this.#recorder.endBatch()
   }
 
   /**
@@ -150,7 +151,9 @@ export class L1Cache {
     assert(from >= 0 && to <= chain.count, 'lease out of range')
     this.#recorder.tick()
     const expiry = kind === 'pin' ? Number.POSITIVE_INFINITY : this.#recorder.timeMs + ttlMs
-    return this.#readers.open(KINDS[kind], space, chain, from, to, owner, expiry)
+    const lease = this.#readers.open(KINDS[kind], space, chain, from, to, owner, expiry)
+    this.#recorder.endBatch()
+    return lease
   }
 
   /**
@@ -187,6 +190,7 @@ export class L1Cache {
     this.#recorder.tick()
     const expiry = this.#recorder.timeMs + ttlMs
     const lease = this.#reservations.reserve(space, rank, chain, from, to, owner, expiry, during, grants)
+    this.#recorder.endBatch()
     if (this.#reservations.evictedBytes > 0 || this.usageBytes >= this.highBytes) this.#onPressure?.()
     return lease
   }
@@ -303,7 +307,9 @@ export class L1Cache {
   served(lease: LeaseId, from: number, to: number, rank = -1): number {
     const slot = this.#find(lease)
     if (slot === NO_SLOT || this.#leases.kind[slot]! >= WRITE) return 0
-    return this.#readers.served(slot, from, to, rank)
+    const shards = this.#readers.served(slot, from, to, rank)
+    this.#recorder.endBatch()
+    return shards
   }
 
   /** Tells that promised shards could not be served. */
@@ -327,13 +333,8 @@ export class L1Cache {
   /** Evicts by policy until usage is at most `targetBytes`, or `maxChunks` chunks left. @returns chunks evicted. */
   evictTo(targetBytes: number, maxChunks: number): number {
     this.#recorder.tick()
-    let evicted = 0
-    while (this.#recorder.usageBytes > targetBytes && evicted < maxChunks) {
-      const id = this.#residency.victim()
-      if (id === NO_CHUNK) break
-      this.#residency.evict(id)
-      evicted += 1
-    }
+    const evicted = this.#removal.evictTo(targetBytes, maxChunks)
+    this.#recorder.endBatch()
     return evicted
   }
 
@@ -346,15 +347,8 @@ export class L1Cache {
     if (!salts.isUnchecked) return 0
     if (salts.hasLimits) this.#residency.policy.enable()
     this.#recorder.tick()
-    let removed = 0
-    for (let row = salts.overFrom(0); row >= 0; row = salts.overFrom(row + 1)) {
-      while (salts.usageBytes(row) > salts.limitBytes(row)) {
-        const id = removed < maxChunks ? this.#residency.victimOf(row) : NO_CHUNK
-        if (id === NO_CHUNK) break
-        this.#residency.remove(id, 'quota')
-        removed += 1
-      }
-    }
+    const removed = this.#removal.trimSalts(maxChunks)
+    this.#recorder.endBatch()
     return removed
   }
 
@@ -363,12 +357,15 @@ export class L1Cache {
     this.#recorder.tick()
     this.#totals.add(0, 'checksumFailures', 1)
     this.#removal.removeAltered(shard)
+    this.#recorder.endBatch()
   }
 
   /** Removes chunks and their descendants. They are unfindable at once. @returns readable shards removed. */
   remove(filter: RemoveFilter, reason: RemoveReason): number {
     this.#recorder.tick()
-    return this.#removal.remove(filter, reason)
+    const removed = this.#removal.remove(filter, reason)
+    this.#recorder.endBatch()
+    return removed
   }
 
   /** Checks the whole structure and every conservation law. For tests: it takes time in proportion to everything. */

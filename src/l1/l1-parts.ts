@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts'
 import type { CounterTable } from '../core/counters.ts'
 import type { EventSink } from '../events/bus.ts'
-import type { L1Field, L1TenantField } from './l1-recorder.ts'
+import type { L1Field, L1TenantField, SamplingField } from './l1-recorder.ts'
 import type { L1Tables } from './l1-tables.ts'
 
 /** What the L1 cache works with. */
@@ -10,6 +10,8 @@ export interface L1Parts {
   readonly events: EventSink
   readonly tenants: CounterTable<L1TenantField>
   readonly totals: CounterTable<L1Field>
+  /** What samples are wanted; absent = all. */
+  readonly sampling?: CounterTable<SamplingField>
   /** Where it keeps its tables; on the heap when absent. Not empty: `recover` must follow. */
   readonly tables?: L1Tables
   /** Reading of the clock from which the stamps of those tables count; the present one when absent. */

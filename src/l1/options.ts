@@ -1,3 +1,7 @@
+/** Eviction policies by name; see policies/. */
+export const L1_POLICIES = ['lru', 's3-fifo', 'arc', 'adaptive'] as const
+export type L1PolicyName = (typeof L1_POLICIES)[number]
+
 /** Sizes and limits of the L1 tier. Units in the names; `config/` gives flags and defaults. */
 export interface L1Options {
   /** Bytes of the arena. */
@@ -12,7 +16,7 @@ export interface L1Options {
   readonly evictionHighRatio: number
   readonly evictionLowRatio: number
   readonly evictionIntervalMs: number
-  readonly policy: 'lru' | 's3-fifo' | 'arc'
+  readonly policy: L1PolicyName
   /** Evicted chunks remembered for the evict-reuse gap. */
   readonly ghostCapacityChunks: number
   /** Live leases at most, and chunk entries over all of them. */

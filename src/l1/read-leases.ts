@@ -218,27 +218,33 @@ export class ReadLeases {
   /** See `L1Cache.served`. */
   served(slot: number, from: number, to: number, rank: number): number {
     const residency = this.#residency
-    const recorder = residency.recorder
-    const words = residency.table.words
     const first = this.#leases.first[slot]!
-    const spec = residency.spaces.spec(this.#leases.space[slot] as SpaceId)
+    const space = this.#leases.space[slot] as SpaceId
+    const spec = residency.spaces.spec(space)
     const count = this.#leases.entries(slot, this.#scratch)
     const start = Math.max(from, first)
     const end = Math.min(to, first + count)
     if (this.#leases.rank[slot] !== ALL_RANKS || end <= start) return 0
     if (this.#isAltered(start - first, end - first)) return 0
-    for (let index = start; rank <= 0 && index < end; index += 1) {
-      const record = this.#scratch[index - first]! * CHUNK_WORDS
-      const isKnown = (words[record + META]! & USE_KNOWN) !== 0
-      if (isKnown && recorder.isSampled(words, record)) {
-        recorder.chunkReused(spec.tenant, words[record + USE_MS]!, words[record]!, words[record + 1]!)
-      }
-      words[record + USE_MS] = recorder.stamp
-      if (!isKnown) words[record + META] = words[record + META]! | USE_KNOWN
-    }
+    if (rank <= 0)
+      for (let at = start - first; at < end - first; at += 1) this.#use(this.#scratch[at]!, spec.tenant, space)
     const served = (end - start) * (rank < 0 ? spec.ranks : 1)
-    recorder.addTenant(spec.tenant, this.#readShards, served)
+    residency.recorder.addTenant(spec.tenant, this.#readShards, served)
     return served
+  }
+
+  /** A client got a chunk. */
+  #use(id: number, tenant: number, space: SpaceId): void {
+    const { recorder, table } = this.#residency
+    const words = table.words
+    const record = id * CHUNK_WORDS
+    const isKnown = (words[record + META]! & USE_KNOWN) !== 0
+    if (isKnown) {
+      if (recorder.isSampled(words, record)) recorder.chunkReused(tenant, words[record + USE_MS]!)
+      recorder.chunkRetrieved(tenant, space, words, record)
+    }
+    words[record + USE_MS] = recorder.stamp
+    if (!isKnown) words[record + META] = words[record + META]! | USE_KNOWN
   }
 
   /** Whether one of the chunks [from, to) of the scratch was removed because its bytes were found altered. */
@@ -283,7 +289,7 @@ export class ReadLeases {
     const words = table.words
     const record = id * CHUNK_WORDS
     if (recorder.isSampled(words, record)) {
-      for (let rank = 0; rank < ranks; rank += 1) recorder.shardTouched(tenant, words[record + TOUCH_MS]!)
+      recorder.shardsTouched(tenant, words[record + TOUCH_MS]!, ranks)
     }
     words[record + TOUCH_MS] = recorder.stamp
     policy.touch(id)

@@ -27,7 +27,7 @@ export type RemoveFilter =
   | { readonly space: SpaceId; readonly chain: HashChain; readonly from: number; readonly to: number }
 
 /**
- * Removals: by key space, or by chain with all descendants. Chunks leave leaf first.
+ * Removals: for room, by key space, or by chain with all descendants. Chunks leave leaf first.
  *
  * Records have no list of children: it would cost 8 bytes a chunk and two cache misses at each birth and eviction, to
  * save a scan of the table in a rare case. The scan is needed only when a chunk of the chain has children that are
@@ -38,6 +38,35 @@ export class Removal {
 
   constructor(residency: Residency) {
     this.#residency = residency
+  }
+
+  /** See `L1Cache.evictTo`. */
+  evictTo(targetBytes: number, maxChunks: number): number {
+    const residency = this.#residency
+    let evicted = 0
+    while (residency.recorder.usageBytes > targetBytes && evicted < maxChunks) {
+      const id = residency.victim()
+      if (id === NO_CHUNK) break
+      residency.evict(id)
+      evicted += 1
+    }
+    return evicted
+  }
+
+  /** Removes the least recent leaves of salts that are over their quota. @returns chunks removed. */
+  trimSalts(maxChunks: number): number {
+    const residency = this.#residency
+    const { salts } = residency.spaces
+    let removed = 0
+    for (let row = salts.overFrom(0); row >= 0; row = salts.overFrom(row + 1)) {
+      while (salts.usageBytes(row) > salts.limitBytes(row)) {
+        const id = removed < maxChunks ? residency.victimOf(row) : NO_CHUNK
+        if (id === NO_CHUNK) break
+        residency.remove(id, 'quota')
+        removed += 1
+      }
+    }
+    return removed
   }
 
   /** See `L1Cache.remove`. */

@@ -1,8 +1,9 @@
 import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
 import type { SpaceId } from '../core/ids.ts'
-import { CHUNK_WORDS, FIRST_SHARD, NO_CHUNK, PARENT } from './chunk-table.ts'
+import type { ChunkRefs } from './chunk-refs.ts'
+import { CHUNK_WORDS, FIRST_SHARD, GENERATION, GENERATION_MASK, LIVE, NO_CHUNK, PARENT } from './chunk-table.ts'
 import type { Residency } from './residency.ts'
-import { NEXT_SHARD, NO_SHARD, RANK_MASK, RANK_STATE, READABLE, SHARD_WORDS } from './shard-table.ts'
+import { CHUNK, NEXT_SHARD, NO_SHARD, RANK_MASK, RANK_STATE, READABLE, SHARD_WORDS } from './shard-table.ts'
 
 /** Questions about single shards and records. They touch, lease and count nothing. */
 export class ShardQueries {
@@ -27,10 +28,38 @@ export class ShardQueries {
     return absent
   }
 
+  /**
+   * Chunks with readable shards, from shard number `from` on: at most `shardsMax` of them, and `recordsMax` records looked
+   * at; appended to `out`, whose rows take their rank from `ranks`. @returns where to go on; -1 = the end.
+   */
+  readable(from: number, recordsMax: number, shardsMax: number, out: ChunkRefs, ranks: number[]): number {
+    const { shards, table } = this.#residency
+    const end = Math.min(shards.endId, Math.max(1, from) + recordsMax)
+    for (let shard = Math.max(1, from); shard < end; shard += 1) {
+      if (ranks.length === shardsMax) return shard
+      const id = shards.words[shard * SHARD_WORDS + CHUNK]!
+      if (shards.stateOf(shard) !== READABLE || this.#residency.stateOf(id) !== LIVE) continue
+      out.push(id, table.words[id * CHUNK_WORDS + GENERATION]! & GENERATION_MASK)
+      ranks.push(shards.words[shard * SHARD_WORDS + RANK_STATE]! & RANK_MASK)
+    }
+    return end >= shards.endId ? -1 : end
+  }
+
+  /** Whether a reference still names a chunk that is found. */
+  isLive(id: number, generation: number): boolean {
+    const isSame = (this.#residency.table.words[id * CHUNK_WORDS + GENERATION]! & GENERATION_MASK) === generation
+    return isSame && this.#residency.stateOf(id) === LIVE
+  }
+
   /** Copies the hash of a record to `out[at..at+8)`. Valid while a lease or a reference names it. */
   copyHash(id: number, out: Uint32Array, at: number): void {
     const record = id * CHUNK_WORDS
     for (let word = 0; word < HASH_WORDS; word += 1) out[at + word] = this.#residency.table.words[record + word]!
+  }
+
+  /** A word of the hash of a record, 0 to 7. Valid as `copyHash`. */
+  hashWord(id: number, word: number): number {
+    return this.#residency.table.words[id * CHUNK_WORDS + word]!
   }
 
   /** As `copyHash`, of the parent. False, and zeros, for the root of a chain. */

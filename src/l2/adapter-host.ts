@@ -39,6 +39,8 @@ class AdapterHost {
   readonly #memory: Uint8Array | null
   readonly #factories: Partial<AdapterFactories>
   readonly #adapters = new Map<number, L2Adapter>()
+  /** Openings under way. */
+  readonly #opening = new Map<number, Promise<unknown>>()
   /** By request. */
   readonly #aborts = new Map<number, AbortController>()
 
@@ -88,8 +90,11 @@ class AdapterHost {
 
   async #answer(request: AdapterRequest, signal: AbortSignal): Promise<Answer> {
     switch (request.kind) {
-      case 'open':
-        return this.#open(request)
+      case 'open': {
+        const opening = this.#open(request)
+        this.#opening.set(request.adapter, opening)
+        return opening.finally(() => this.#opening.delete(request.adapter))
+      }
       case 'lookup': {
         const found = new Uint8Array(request.count)
         await this.#adapterOf(request).lookup(request, found, signal)
@@ -122,6 +127,7 @@ class AdapterHost {
         return { amount: await this.#adapterOf(request).clear(filter, signal) }
       }
       default:
+        await this.#opening.get(request.adapter)?.catch(() => undefined)
         await this.#adapters.get(request.adapter)?.close()
         this.#adapters.delete(request.adapter)
         return {}

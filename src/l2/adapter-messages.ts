@@ -18,6 +18,7 @@ interface KeyMessage {
   /** Copies: the batch of the sender may be reused. */
   readonly hashes: Uint8Array<ArrayBuffer>
   readonly parents: Uint8Array<ArrayBuffer>
+  readonly traceparent?: string
 }
 
 /** Where the bytes of object i are: at offsets[i] of the arena, or of `shared`, or at i x lengthBytes of `inline`. */

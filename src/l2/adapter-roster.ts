@@ -6,6 +6,7 @@ import type { L2_STATES } from '../events/counters.ts'
 import type { L2Adapter } from './adapter.ts'
 import type { DrainReport, RemovalReport } from './adapter-report.ts'
 import { type AdapterField, type AdapterState, type AdapterTenantField, Attached } from './attached.ts'
+import { isAway, LateOpening } from './late-opening.ts'
 import { type AdapterLimits, isAdapterName } from './options.ts'
 
 /** Adapter names as rows. A name keeps its row for good; a row is never another name's. */
@@ -28,6 +29,8 @@ export interface RosterParts {
   readonly tenantRows: number
   /** Told every change of state, `undefined` before the first. */
   readonly onState?: (name: string, state: AdapterState, before: AdapterState | undefined) => void
+  /** Told that an adapter was reached that had been attached while its backend was away. */
+  readonly onReached?: (name: string) => void
   /** Told what an adapter failed with. Batches end as outcomes all the same. */
   readonly onError: (name: string, error: unknown) => void
 }
@@ -52,6 +55,7 @@ export class AdapterRoster {
   #attached: Attached[] = []
   /** Names that are being opened or closed. */
   readonly #busy = new Map<string, 'opened' | 'closed'>()
+  readonly #late = new Map<Attached, LateOpening>()
   #isClosed = false
 
   constructor(parts: RosterParts) {
@@ -74,6 +78,29 @@ export class AdapterRoster {
     } catch (error) {
       opening.then(close, close) // what is still opening can only be closed afterwards
       throw error
+    } finally {
+      this.#busy.delete(name)
+    }
+  }
+
+  /**
+   * As `add`, but an adapter whose backend is away is attached all the same, and opened once it can be. Until then its
+   * circuit is open. @throws CacheError as `add`, for what no further try mends.
+   */
+  async addEvenAway(name: string, adapter: L2Adapter, limits: AdapterLimits): Promise<Attached> {
+    this.checkFree(name)
+    this.#busy.set(name, 'opened')
+    const opening = adapter.open()
+    try {
+      if (!(await within(this.#parts.clock, OPEN_DEADLINE_MS, opening))) throw tooLate(name)
+      return this.#attach(name, adapter, limits)
+    } catch (error) {
+      if (!isAway(error)) {
+        this.#closeLater(name, adapter)
+        throw error
+      }
+      if (this.#isClosed) throw new CacheError('SHUTTING_DOWN', 'the engine is stopping')
+      return this.#attachAway(name, adapter, limits, opening, error)
     } finally {
       this.#busy.delete(name)
     }
@@ -173,6 +200,7 @@ export class AdapterRoster {
     if (attached === undefined || attached.isGone) return
     attached.lastError = error instanceof Error ? error.message : String(error)
     attached.drain = undefined
+    this.#stopOpening(attached)
     this.#setState(attached, 'failed')
     attached.cancelAll()
     this.#parts.onError(name, error)
@@ -187,14 +215,47 @@ export class AdapterRoster {
     await Promise.all(attached.map((one) => within(this.#parts.clock, CLOSE_DEADLINE_MS, this.#end(one))))
   }
 
+  #attachAway(
+    name: string,
+    adapter: L2Adapter,
+    limits: AdapterLimits,
+    opening: Promise<void>,
+    error: unknown,
+  ): Attached {
+    const { clock, onError, onReached } = this.#parts
+    const attached = this.#attach(name, adapter, limits, true)
+    attached.lastError = error instanceof Error ? error.message : String(error)
+    const late = new LateOpening(
+      {
+        clock,
+        attached,
+        onAway: (reason) => onError(name, reason),
+        onGivenUp: (reason) => this.fail(name, reason),
+        onReached: () => {
+          this.#late.delete(attached)
+          onReached?.(name)
+        },
+      },
+      opening,
+    )
+    this.#late.set(attached, late)
+    return attached
+  }
+
+  #stopOpening(attached: Attached): void {
+    this.#late.get(attached)?.stop()
+    this.#late.delete(attached)
+  }
+
   #closeLater(name: string, adapter: L2Adapter): void {
     adapter.close().catch((error: unknown) => this.#parts.onError(name, error))
   }
 
-  #attach(name: string, adapter: L2Adapter, limits: AdapterLimits): Attached {
+  #attach(name: string, adapter: L2Adapter, limits: AdapterLimits, isAway = false): Attached {
     const row = this.#parts.names.rowOf(name)
     if (row < 0) throw badName('no adapter rows are left in this process: use a name that was used before, or restart')
     const attached = new Attached({ ...this.#parts, name, row, adapter, limits })
+    if (isAway) attached.circuit.hold()
     this.#attached.push(attached)
     attached.refresh()
     this.#countStates()
@@ -206,6 +267,7 @@ export class AdapterRoster {
   async #end(attached: Attached): Promise<Omit<RemovalReport, 'left'>> {
     const { clock, onError } = this.#parts
     this.#busy.set(attached.name, 'closed')
+    this.#stopOpening(attached)
     attached.cancelAll()
     await within(clock, 2 * attached.limits.abandonAfterMs, attached.idle())
     try {

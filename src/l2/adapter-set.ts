@@ -171,8 +171,9 @@ export class AdapterSet {
     parent: Span = NO_SPAN,
   ): Promise<BatchResult> {
     if (attached.isGone || !attached.circuit.tryPass(this.#parts.clock.nowMs())) return refused(batch)
-    const load = (outcomes: Uint8Array, abort: AbortSignal) => attached.adapter.load(batch, targets, outcomes, abort)
     const span = this.#tracer.child(L2_LOAD_SPAN, parent)
+    const asked = this.#traced(attached, batch, span)
+    const load = (outcomes: Uint8Array, abort: AbortSignal) => attached.adapter.load(asked, targets, outcomes, abort)
     return this.#submit('load', attached, tenant, batch, load, attached.limits.loadDeadlineMs, signal, span)
   }
 
@@ -190,9 +191,10 @@ export class AdapterSet {
     attached.countTenant(tenant, 'lookupObjects', count)
     const span = this.#tracer.child(L2_LOOKUP_SPAN, parent)
     const { adapter, limits } = attached
+    const asked = this.#traced(attached, batch, span)
     const ended = await this.#other(attached, limits.lookupDeadlineMs, signal, async (abort) => {
       const found = new Uint8Array(count)
-      await adapter.lookup(batch, found, abort)
+      await adapter.lookup(asked, found, abort)
       return found
     })
     attached.judge('lookup', ended.value !== undefined, ended.cause)
@@ -273,6 +275,12 @@ export class AdapterSet {
       this.#tracer.end(span, outcome, tenant, attached.row, batch.count, bytes, done)
     }
     return { outcomes, bytes, busySeconds, quiesced: ended.quiesced }
+  }
+
+  /** The batch with what another engine needs to join the trace. */
+  #traced({ adapter }: Attached, batch: KeyBatch, span: Span): KeyBatch {
+    if (span === NO_SPAN || adapter.isPeer !== true) return batch
+    return { ...batch, traceparent: this.#tracer.traceparentOf(span) }
   }
 
   #endLookupSpan(

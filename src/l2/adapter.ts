@@ -41,6 +41,8 @@ export interface KeyBatch {
    * found when it wrote the object.
    */
   readonly sums?: Uint32Array | undefined
+  /** Lookups and loads of peers: the W3C trace context of this batch, so that the other engine joins. Absent = none. */
+  readonly traceparent?: string | undefined
 }
 
 /** Some of the objects of an adapter. */

@@ -130,6 +130,11 @@ export class Attached {
     return this.state === 'active' && this.circuit.wouldPass(this.#parts.clock.nowMs())
   }
 
+  /** Its backend was reached since it was attached. */
+  get isReached(): boolean {
+    return !this.circuit.isHeld
+  }
+
   /** Takes nothing any more. */
   get isGone(): boolean {
     return this.state === 'removed' || this.state === 'failed'

@@ -14,6 +14,8 @@ export type CircuitWork = 'store' | 'load' | 'lookup' | 'other'
  *   CLOSED --failures in a row--> OPEN --openMs later, one batch passes--> HALF OPEN --success--> CLOSED
  *      ^                            ^------------------failure-------------------|
  *      +---success---(CLOSED)       ^------------------neither: the next batch passes at once
+ *
+ *   any --hold--> OPEN, whatever time passes --release--> CLOSED
  */
 export class CircuitBreaker {
   readonly #failuresMax: number
@@ -44,6 +46,22 @@ export class CircuitBreaker {
     if (!this.wouldPass(nowMs)) return false
     if (this.#state === CIRCUIT_OPEN) this.#state = CIRCUIT_HALF_OPEN
     return true
+  }
+
+  /** Opens the circuit until `release`: there is nothing yet that could be tried. */
+  hold(): void {
+    this.#state = CIRCUIT_OPEN
+    this.#openUntilMs = Number.POSITIVE_INFINITY
+  }
+
+  release(): void {
+    this.#state = CIRCUIT_CLOSED
+    this.#failures.clear()
+    this.#openUntilMs = 0
+  }
+
+  get isHeld(): boolean {
+    return this.#openUntilMs === Number.POSITIVE_INFINITY
   }
 
   /** What began before the circuit opened, and ends well after it, says too little to close it. */

@@ -1,7 +1,7 @@
-import { crc32 } from 'node:zlib'
 import { assert } from '../core/assert.ts'
 import { CacheError } from '../core/errors.ts'
 import { HASH_BYTES } from '../core/hash-chain.ts'
+import { crc32 } from '../native/checksum.ts'
 import type { KeyBatch, KeySpace } from './adapter.ts'
 
 // One stored object: a header of one page, then the payload. Numbers are little-endian.

@@ -29,6 +29,8 @@ export interface AdapterLimits {
   readonly admitTouches: number
   /** through: a chunk is stored when it is committed. back: when it is among the oldest of a full L1. */
   readonly writePolicy: 'through' | 'back'
+  /** What an engine does at its start while the backend is away: goes without it and on trying, or ends. */
+  readonly startPolicy: 'wait' | 'fail'
 }
 
 /** Where bytes go: the part of the options that a backend reads. */
@@ -101,6 +103,7 @@ export const ADAPTER_LIMITS_DEFAULT: AdapterLimits = {
   loadPendingBytes: 0,
   admitTouches: 1,
   writePolicy: 'through',
+  startPolicy: 'wait',
 }
 
 export const MEMORY_DEFAULT: MemoryAdapterOptions = { type: 'memory', capacityBytes: 0, keepBytes: true }

@@ -109,6 +109,7 @@ export class RemoteAdapter implements L2Adapter {
   readonly #link: AdapterLink
   readonly #backend: BackendOptions
   #usage: AdapterUsage
+  #isOpen = false
   #isClosed = false
 
   constructor(link: AdapterLink, number: number, backend: BackendOptions) {
@@ -126,8 +127,10 @@ export class RemoteAdapter implements L2Adapter {
     return this.#link.whenLost
   }
 
+  /** May be called again after it rejected: the worker then makes a new adapter. */
   async open(): Promise<void> {
     await this.#ask({ kind: 'open', backend: this.#backend }, undefined)
+    this.#isOpen = true
   }
 
   async lookup(batch: KeyBatch, found: Uint8Array, signal: AbortSignal): Promise<void> {
@@ -209,6 +212,9 @@ export class RemoteAdapter implements L2Adapter {
 
   async #ask(body: RequestBody, signal: AbortSignal | undefined): Promise<AdapterReply> {
     if (this.#isClosed) throw new CacheError('L2_UNAVAILABLE', 'the adapter is closed')
+    if (!this.#isOpen && body.kind !== 'open' && body.kind !== 'close') {
+      throw new CacheError('L2_UNAVAILABLE', 'the adapter is not open: its server was not reached yet')
+    }
     if (signal?.aborted) throw new CacheError('L2_TIMEOUT', 'the batch was given up before it began')
     const moved: ArrayBuffer[] = []
     if ('hashes' in body) moved.push(body.hashes.buffer, body.parents.buffer)
@@ -251,11 +257,12 @@ function sharedPlace(views: readonly Uint8Array[]): Pick<ObjectBytes, 'offsets' 
 }
 
 /** The keys of a batch, copied and cut to their length: posting a view would send all the memory behind it. */
-function keysOf({ space, count, hashes, parents }: KeyBatch) {
+function keysOf({ space, count, hashes, parents, traceparent }: KeyBatch) {
   const { model, salt, ranks, rank, shardBytes, layout } = space
   const kept = { model, salt, ranks, rank, shardBytes, layout }
   const bytes = count * HASH_BYTES
-  return { space: kept, count, hashes: copy(hashes, bytes), parents: copy(parents, bytes) }
+  const keys = { space: kept, count, hashes: copy(hashes, bytes), parents: copy(parents, bytes) }
+  return traceparent === undefined ? keys : { ...keys, traceparent }
 }
 
 /** Not `slice`: that of a Buffer copies nothing. */

@@ -14,6 +14,7 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L0_BLOCK_EVICTED,
     value: 'lifetimeSeconds',
+    times: 'blocks',
     bounds: SECONDS,
   }),
   histogram('l0_block_idle_before_evict_seconds', {
@@ -21,6 +22,7 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L0_BLOCK_EVICTED,
     value: 'idleSeconds',
+    times: 'blocks',
     bounds: SECONDS,
   }),
   histogram('l0_block_reuse_gap_seconds', {
@@ -28,6 +30,7 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L0_BLOCK_REUSED,
     value: 'gapSeconds',
+    times: 'blocks',
     bounds: SECONDS,
   }),
   histogram('l1_chunk_lifetime_seconds', {
@@ -35,6 +38,7 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L1_SHARD_LEFT,
     value: 'lifetimeSeconds',
+    times: 'shards',
     bounds: SECONDS,
   }),
   histogram('l1_chunk_idle_before_evict_seconds', {
@@ -42,6 +46,7 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L1_SHARD_LEFT,
     value: 'idleSeconds',
+    times: 'shards',
     bounds: SECONDS,
   }),
   histogram('l1_chunk_reuse_gap_seconds', {
@@ -49,6 +54,7 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L1_SHARD_TOUCHED,
     value: 'gapSeconds',
+    times: 'shards',
     bounds: SECONDS,
   }),
   histogram('l1_chunk_evict_reuse_gap_seconds', {
@@ -56,6 +62,7 @@ export const LIFECYCLE_METRICS = [
     labels: TENANT,
     on: L1_GHOST_SEEN,
     value: 'sinceEvictionSeconds',
+    times: 'chunks',
     bounds: SECONDS,
   }),
   counter('ghost_expired_total', {

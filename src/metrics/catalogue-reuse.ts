@@ -1,4 +1,4 @@
-import { CHUNK_REUSED, CHUNK_STORED } from '../events/catalogue.ts'
+import { CHUNK_RETRIEVED, CHUNK_REUSED, CHUNK_STORED } from '../events/catalogue.ts'
 import { counter, distanceHistogram, gauge, histogram, REUSE_DISTANCE, SECONDS, TENANT } from './define.ts'
 
 /** Reuse of chunks in time and in distance, and what another L1 size would have hit. */
@@ -8,12 +8,13 @@ export const REUSE_METRICS = [
     labels: TENANT,
     on: CHUNK_REUSED,
     value: 'gapSeconds',
+    times: 'chunks',
     bounds: SECONDS,
   }),
   distanceHistogram('real_reuse_gap_objects', {
     help: 'Distinct chunks stored or reused between two uses of a chunk.',
     labels: TENANT,
-    events: [CHUNK_STORED, CHUNK_REUSED],
+    events: [CHUNK_STORED, CHUNK_RETRIEVED],
     bounds: REUSE_DISTANCE,
   }),
   gauge('l1_would_hit_ratio', {

@@ -156,7 +156,7 @@ export class MetricCells {
     const counters = new SharedArrayBuffer(layout(tenants.rows).doubles * 8)
     const handles = { maxTenants, counters, tenants: tenants.buffer, adapters: adapters.buffer, bus: bus.buffer }
     const cells = new MetricCells(handles, tenants, adapters, bus)
-    cells.sampling.set(0, 'askedBelow', SAMPLE_ALL)
+    for (const field of SAMPLING_FIELDS) cells.sampling.set(0, field, SAMPLE_ALL)
     return cells
   }
 

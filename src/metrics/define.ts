@@ -41,6 +41,8 @@ export interface EventSample {
   readonly scale: number
   /** Place of the adapter row in the payload, or -1. */
   readonly adapter: number
+  /** Place of the number of samples in the payload, or -1 for one. */
+  readonly times: number
 }
 
 export type Source =
@@ -124,6 +126,8 @@ interface SampleRow<Payload extends readonly string[]> extends Row {
   readonly scale?: number
   /** Payload name of the adapter row. */
   readonly adapter?: Payload[number]
+  /** Payload name of how many things the event tells of, each a sample of this value; absent = one. */
+  readonly times?: Payload[number]
 }
 
 /** A distribution of one value of an event. */
@@ -139,6 +143,7 @@ export function histogram<const Payload extends readonly string[]>(name: string,
     per: place(row.per),
     scale: row.scale ?? 1,
     adapter: place(row.adapter),
+    times: place(row.times),
   }
   return {
     name: PREFIX + name,

@@ -17,14 +17,19 @@ export class Histograms {
 
   /** @param row label set: the tenant row, or adapter row x tenant rows + tenant. */
   record(row: number, value: number, times = 1): void {
+    this.recordAt(row, Float64Array.of(value, times))
+  }
+
+  /** As `record`: the value is `sample[0]`, and `sample[1]` how many times. Numbers passed in an array are not boxed. */
+  recordAt(row: number, sample: Float64Array): void {
     let cells = this.#rows[row]
     if (cells === undefined) {
       cells = new Float64Array(this.#bounds.length + 2)
       this.#rows[row] = cells
       this.#order.push(row)
     }
-    cells[this.#bucket(value)]! += times
-    cells[this.#bounds.length + 1]! += value * times
+    cells[this.#bucket(sample)]! += sample[1]!
+    cells[this.#bounds.length + 1]! += sample[0]! * sample[1]!
   }
 
   /** Label sets with a sample, in order of their first one. */
@@ -46,7 +51,8 @@ export class Histograms {
   }
 
   /** First bound that is not below the value: bounds are inclusive. */
-  #bucket(value: number): number {
+  #bucket(sample: Float64Array): number {
+    const value = sample[0]!
     const bounds = this.#bounds
     let low = 0
     let high = bounds.length

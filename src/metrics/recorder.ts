@@ -1,23 +1,24 @@
 import { assert } from '../core/assert.ts'
-import { EVENT_A, EVENT_B, EVENT_TENANT, EVENT_TYPE, type EventHandler } from '../events/bus.ts'
-import { CHUNK_ASKED, CHUNK_REUSED, CHUNK_STORED } from '../events/catalogue.ts'
-import { chunkTag, sampleValue } from '../events/chunk-tag.ts'
+import { EVENT_A, EVENT_TENANT, EVENT_TYPE, type EventHandler } from '../events/bus.ts'
+import { CHUNK_ASKED, CHUNK_RETRIEVED, CHUNK_STORED } from '../events/catalogue.ts'
 import { CATALOGUE } from './catalogue.ts'
 import type { MetricCells } from './cells.ts'
 import type { EventSample, Metric } from './define.ts'
 import { Histograms } from './histograms.ts'
-import { StackDistance } from './reuse-distance.ts'
+import { CHUNKS, StackDistance } from './reuse-distance.ts'
 import { WouldHit } from './would-hit.ts'
 
 /**
- * Chunks that the histories follow. What another size would have hit is asked of the first, to a point; the second makes
- * a histogram, and must keep up with every chunk that is served.
+ * Chunks that the histories follow. The first reaches `ASKED_DEPTH` times as far back as L1 does, which is as far as
+ * anybody asks: so it follows 3,072 of the chunks that fit into L1, however long the engine runs. The second makes a
+ * histogram, and must keep up with every chunk that is served.
  */
-const ASKED_CHUNKS_DEFAULT = 32_768
-const REUSED_CHUNKS_DEFAULT = 4_096
+const ASKED_CHUNKS_DEFAULT = 24_576
+const ASKED_DEPTH = 8
+const REUSED_CHUNKS_DEFAULT = 2_048
 
 /** Events with a treatment of their own besides the samples of the catalogue. */
-export const DISTANCE_EVENTS = [CHUNK_ASKED, CHUNK_STORED, CHUNK_REUSED] as const
+export const DISTANCE_EVENTS = [CHUNK_ASKED, CHUNK_STORED, CHUNK_RETRIEVED] as const
 
 interface Rule {
   readonly histograms: Histograms
@@ -40,8 +41,8 @@ export class Recorder {
   readonly #histograms = new Map<string, Histograms>()
   readonly #rules: Rule[][] = []
   readonly #distances: Histograms[] = []
-  /** Tag and bytes of a chunk that was used; bytes of this history are of no interest. */
-  readonly #used = new Float64Array(2)
+  /** A sample, and how many times. */
+  readonly #given = new Float64Array(2)
   #lostAsked = 0
 
   constructor(cells: MetricCells, options: RecorderOptions = {}) {
@@ -68,8 +69,10 @@ export class Recorder {
     const lost = this.#cells.bus.droppedOf(CHUNK_ASKED.id)
     if (lost !== this.#lostAsked) this.wouldHit.noteLoss()
     this.#lostAsked = lost
+    this.wouldHit.distances.depthBytes = this.#cells.l1.get(0, 'capacityBytes') * ASKED_DEPTH
     const delivered = this.#cells.bus.drain(maxEvents, this.#deliver)
     this.#cells.sampling.set(0, 'askedBelow', this.wouldHit.distances.threshold)
+    this.#cells.sampling.set(0, 'usedBelow', this.reuse.threshold)
     return delivered
   }
 
@@ -83,8 +86,8 @@ export class Recorder {
     const rules = this.#rules[typeId]
     if (rules !== undefined) for (let i = 0; i < rules.length; i += 1) this.#sample(rules[i]!, records, at)
     if (typeId === CHUNK_ASKED.id) this.wouldHit.askedAt(records, at + EVENT_A)
-    else if (typeId === CHUNK_STORED.id) this.#reused(records, at, EVENT_A, false)
-    else if (typeId === CHUNK_REUSED.id) this.#reused(records, at, EVENT_B, true)
+    else if (typeId === CHUNK_STORED.id) this.#used(records, at, false)
+    else if (typeId === CHUNK_RETRIEVED.id) this.#used(records, at, true)
   }
 
   #sample({ histograms, sample }: Rule, records: Float64Array, at: number): void {
@@ -93,7 +96,9 @@ export class Recorder {
     const per = sample.per < 0 ? 1 : records[at + EVENT_A + sample.per]!
     if (sample.per >= 0 && (value <= 0 || per <= 0)) return
     const adapter = sample.adapter < 0 ? 0 : records[at + EVENT_A + sample.adapter]!
-    histograms.record(adapter * this.#cells.tenants.rows + tenant, value / per / sample.scale)
+    this.#given[0] = value / per / sample.scale
+    this.#given[1] = sample.times < 0 ? 1 : records[at + EVENT_A + sample.times]!
+    histograms.recordAt(adapter * this.#cells.tenants.rows + tenant, this.#given)
   }
 
   #follow(metric: Metric): void {
@@ -107,14 +112,12 @@ export class Recorder {
     this.#rules[sample.on.id]!.push({ histograms, sample })
   }
 
-  /** A chunk was used, whose hash begins at `hash` of the payload. */
-  #reused(records: Float64Array, at: number, hash: number, isReuse: boolean): void {
+  /** A chunk was used. What stands in the place of its bytes is 0: this history has no use for them. */
+  #used(records: Float64Array, at: number, isReuse: boolean): void {
+    if (!this.reuse.touchAt(records, at + EVENT_A, false) || !isReuse || !this.reuse.isSeen) return
     const tenant = records[at + EVENT_TENANT]!
-    const tag = chunkTag(records[at + hash]!, records[at + hash + 1]!, tenant)
-    if (sampleValue(tag) >= this.reuse.threshold) return
-    this.#used[0] = tag
-    this.reuse.touchAt(this.#used, 0, false)
-    if (!isReuse || !this.reuse.isSeen) return
-    for (let i = 0; i < this.#distances.length; i += 1) this.#distances[i]!.record(tenant, this.reuse.chunks)
+    this.#given[0] = this.reuse.measured[CHUNKS]!
+    this.#given[1] = 1
+    for (let i = 0; i < this.#distances.length; i += 1) this.#distances[i]!.recordAt(tenant, this.#given)
   }
 }

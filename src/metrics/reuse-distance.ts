@@ -7,27 +7,42 @@ import { NO_ENTRY, TagIndex } from './tag-index.ts'
 // after its time: the distinct chunks touched since. When times run out, the chunks are renumbered in order. As long
 // as all chunks have the same length, bytes follow from counts, and their tree is left alone.
 //
-// The history is a spatial sample with a fixed maximum (Waldspurger et al., "Efficient MRC Construction with SHARDS",
-// FAST 2015): a chunk is followed when `sampleValue(tag) < threshold`. At first every chunk is; when the history is
-// full, the chunk of the highest value leaves and the threshold falls to it. Distances are divided by the rate.
+// The history is a spatial sample (Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015): a chunk is
+// followed when `sampleValue(tag) < threshold`, and distances are divided by the rate. At first every chunk is. When the
+// history is full the threshold falls and what is above it leaves. Once the history reaches as deep as anybody asks,
+// the rate stays: then the chunk touched longest ago leaves instead, and counts as never seen when it comes again.
 //
 //   time      0  1  2  3  4  5  6  7        b's distance: c, e and d were touched after it = 3
 //   chunk     a  .  b  .  c  e  .  d        touched now: b moves to time 8
 //   count     1  0  1  0  1  1  0  1
 
 const TIMES_PER_CHUNK = 4
+/** All chunks are followed until there are so many, whatever the depth: small histories are exact, and told of early. */
+const FIRST_CHUNKS = 1_024
+/** The rate falls to this share of itself at least, so that a sweep over the history pays. */
+const RATE_STEP = 7 / 8
 const TOTAL = 0
 const MARKED = 1
 
+/** Places in `StackDistance.measured`. */
+export const CHUNKS = 0
+export const BYTES = 1
+export const WEIGHT = 2
+
 /** LRU stack distances over a bounded, spatially sampled history. Nothing is allocated after the constructor. */
 export class StackDistance {
-  /** After a `touch` that found the chunk: distinct chunks above it and their bytes, rescaled. */
-  chunks = 0
-  bytes = 0
   /** After any `touch`: the chunk was in the history. */
   isSeen = false
   /** Samples that left the history for room. */
   dropped = 0
+  /** How far back distances are asked for, in bytes, rescaled; 0 = any distance. */
+  depthBytes = 0
+
+  /**
+   * The last distance, as in `chunks` and `bytes`, and for how many chunks a followed one stands. In an array, because a
+   * number in a field, an argument or a result may be boxed anew each time.
+   */
+  readonly measured = Float64Array.of(0, 0, 1)
 
   readonly #given = new Float64Array(2)
   readonly #capacity: number
@@ -39,10 +54,12 @@ export class StackDistance {
   readonly #entryAt: Int32Array // by time: entry + 1, 0 = none
   readonly #countTree: Int32Array // 1-based
   readonly #bytesTree: Float64Array
-  readonly #heap: Int32Array // entries, the highest sample value on top
-  readonly #free: Int32Array
+  readonly #free: Int32Array // entries from `size` on
   #size = 0
+  #limit: number
   #now = 0
+  /** No chunk has an earlier time. */
+  #oldest = 0
   #threshold = SAMPLE_ALL
   /** Bytes of every chunk; meaningless once there are two lengths. */
   #eachBytes = 0
@@ -55,17 +72,27 @@ export class StackDistance {
   constructor(capacityChunks: number) {
     assert(capacityChunks > 0, 'no history')
     this.#capacity = capacityChunks
+    this.#limit = Math.min(capacityChunks, FIRST_CHUNKS)
     this.#times = capacityChunks * TIMES_PER_CHUNK
-    const entries = capacityChunks + 1 // one more while a chunk comes in and another leaves
+    const entries = capacityChunks + 1 // one more for the tag that is looked for
     this.#tags = new Float64Array(entries)
     this.#sizes = new Float64Array(entries)
     this.#timeOf = new Int32Array(entries)
-    this.#heap = new Int32Array(entries)
     this.#free = Int32Array.from({ length: entries }, (_, i) => i)
     this.#index = new TagIndex(this.#tags)
     this.#entryAt = new Int32Array(this.#times)
     this.#countTree = new Int32Array(this.#times + 1)
     this.#bytesTree = new Float64Array(this.#times + 1)
+  }
+
+  /** After a `touch` that found the chunk: distinct chunks above it, rescaled. */
+  get chunks(): number {
+    return this.measured[CHUNKS]!
+  }
+
+  /** The same in bytes. */
+  get bytes(): number {
+    return this.measured[BYTES]!
   }
 
   /** Tags whose `sampleValue` is below this are followed; 2^32 = all. Only falls. */
@@ -113,21 +140,25 @@ export class StackDistance {
     if (sampleValue(tag) >= this.#threshold) return false
     if (this.#now === this.#times) this.#renumber()
     if (this.#isUniform && bytes !== this.#eachBytes) this.#noteBytes(bytes)
-    const fresh = this.#free[this.#size]!
-    this.#tags[fresh] = tag
-    let entry = this.#index.find(fresh)
+    const spare = this.#free[this.#size]!
+    this.#tags[spare] = tag
+    let entry = this.#index.find(spare)
     this.isSeen = entry !== NO_ENTRY
     if (this.isSeen) {
       this.#measure(entry, isBatch)
       this.#unplace(entry)
     } else {
-      entry = fresh
+      if (this.#size === this.#limit) {
+        this.#makeRoom()
+        if (sampleValue(tag) >= this.#threshold) return false
+      }
+      entry = this.#free[this.#size]!
+      this.#tags[entry] = tag
       this.#index.insert(entry)
-      this.#push(entry)
+      this.#size += 1
     }
     this.#sizes[entry] = bytes
     this.#place(entry)
-    if (this.#size > this.#capacity) this.#lowerThreshold()
     return true
   }
 
@@ -148,16 +179,15 @@ export class StackDistance {
     assert(count === this.#size && this.#size <= this.#capacity, 'history of another size')
     const expected = this.#isUniform ? this.#size * this.#eachBytes : this.#sums[TOTAL]!
     assert(Math.abs(bytes - expected) < 1, 'bytes of the history are wrong')
-    for (let i = 1; i < this.#size; i += 1) {
-      assert(this.#value(i) <= this.#value((i - 1) >> 1), 'heap out of order')
-    }
   }
 
   #measure(entry: number, isBatch: boolean): void {
     const time = this.#timeOf[entry]!
     const above = Math.max(0, this.#size - this.#countUpTo(time) - (isBatch ? this.#markCount : 0))
-    this.chunks = above / this.rate
-    this.bytes = (this.#isUniform ? above * this.#eachBytes : this.#bytesAbove(time, isBatch)) / this.rate
+    const { measured } = this
+    const bytes = this.#isUniform ? above * this.#eachBytes : this.#bytesAbove(time, isBatch)
+    measured[CHUNKS] = above * measured[WEIGHT]!
+    measured[BYTES] = bytes * measured[WEIGHT]!
   }
 
   #bytesAbove(time: number, isBatch: boolean): number {
@@ -184,11 +214,13 @@ export class StackDistance {
     return count
   }
 
-  #add(time: number, count: number, bytes: number): void {
+  /** @param count 1 or -1. */
+  #add(time: number, count: number, entry: number): void {
     const tree = this.#countTree
     for (let i = time + 1; i < tree.length; i += i & -i) tree[i]! += count
     if (time >= this.#markTime) this.#markCount += count
     if (this.#isUniform) return
+    const bytes = count * this.#sizes[entry]!
     for (let i = time + 1; i <= this.#times; i += i & -i) this.#bytesTree[i]! += bytes
     this.#sums[TOTAL]! += bytes
     if (time >= this.#markTime) this.#sums[MARKED]! += bytes
@@ -199,20 +231,20 @@ export class StackDistance {
     this.#now += 1
     this.#timeOf[entry] = time
     this.#entryAt[time] = entry + 1
-    this.#add(time, 1, this.#sizes[entry]!)
+    this.#add(time, 1, entry)
   }
 
   #unplace(entry: number): void {
     const time = this.#timeOf[entry]!
     this.#entryAt[time] = 0
-    this.#add(time, -1, -this.#sizes[entry]!)
+    this.#add(time, -1, entry)
   }
 
   /** Moves all times together, in order, and builds both trees again. */
   #renumber(): void {
     let next = 0
     let mark = this.#size
-    for (let time = 0; time < this.#times; time += 1) {
+    for (let time = 0; time < this.#now; time += 1) {
       if (time === this.#markTime) mark = next
       const held = this.#entryAt[time]!
       if (held === 0) continue
@@ -222,7 +254,9 @@ export class StackDistance {
       next += 1
     }
     this.#now = next
+    this.#oldest = 0
     this.#markTime = mark
+    this.#markCount = next - mark
     this.#countTree.fill(0)
     for (let i = 1; i <= this.#times; i += 1) {
       if (this.#entryAt[i - 1] !== 0) this.#countTree[i]! += 1
@@ -242,50 +276,46 @@ export class StackDistance {
     }
   }
 
-  /** The chunks of the highest value leave; the threshold falls to that value. */
-  #lowerThreshold(): void {
-    this.#threshold = this.#value(0)
-    while (this.#size > 0 && this.#value(0) >= this.#threshold) {
-      const entry = this.#heap[0]!
-      this.#unplace(entry)
-      this.#index.remove(entry)
-      this.#pop()
-      this.#free[this.#size] = entry
-      this.dropped += 1
+  /** The history is full: it gets thinner, or shorter when it is deep enough. */
+  #makeRoom(): void {
+    const isFirst = this.#limit < this.#capacity
+    this.#limit = this.#capacity
+    const heldBytes = this.#isUniform ? this.#size * this.#eachBytes : this.#sums[TOTAL]!
+    // The rate at which a full history reaches as deep as is wanted; 0 = it never does.
+    const wanted = this.depthBytes > 0 ? (this.#capacity * heldBytes) / (this.#size * this.depthBytes) : 0
+    if (isFirst) {
+      if (wanted > 0 && wanted < this.rate) this.#lowerRate(wanted)
+    } else if (this.rate <= wanted) this.#dropOldest()
+    else while (this.#size === this.#limit) this.#lowerRate(Math.min(this.rate * RATE_STEP, wanted > 0 ? wanted : 1))
+  }
+
+  #dropOldest(): void {
+    while (this.#entryAt[this.#oldest] === 0) this.#oldest += 1
+    const entry = this.#entryAt[this.#oldest]! - 1
+    this.#unplace(entry)
+    this.#drop(entry)
+  }
+
+  /** What is not in the smaller sample leaves. */
+  #lowerRate(rate: number): void {
+    this.#threshold = Math.ceil(rate * SAMPLE_ALL)
+    this.measured[WEIGHT] = SAMPLE_ALL / this.#threshold
+    for (let time = this.#oldest; time < this.#now; time += 1) {
+      const entry = this.#entryAt[time]! - 1
+      if (entry === NO_ENTRY || sampleValue(this.#tags[entry]!) < this.#threshold) continue
+      if (!this.#isUniform) this.#sums[TOTAL]! -= this.#sizes[entry]!
+      if (!this.#isUniform && time >= this.#markTime) this.#sums[MARKED]! -= this.#sizes[entry]!
+      this.#entryAt[time] = 0
+      this.#drop(entry)
     }
+    this.#renumber()
   }
 
-  #value(place: number): number {
-    return sampleValue(this.#tags[this.#heap[place]!]!)
-  }
-
-  #swap(a: number, b: number): void {
-    const held = this.#heap[a]!
-    this.#heap[a] = this.#heap[b]!
-    this.#heap[b] = held
-  }
-
-  #push(entry: number): void {
-    let at = this.#size
-    this.#heap[at] = entry
-    this.#size += 1
-    while (at > 0 && this.#value(at) > this.#value((at - 1) >> 1)) {
-      this.#swap(at, (at - 1) >> 1)
-      at = (at - 1) >> 1
-    }
-  }
-
-  #pop(): void {
+  /** Forgets a chunk that has no time any more. */
+  #drop(entry: number): void {
+    this.#index.remove(entry)
     this.#size -= 1
-    this.#heap[0] = this.#heap[this.#size]!
-    let at = 0
-    for (;;) {
-      let child = 2 * at + 1
-      if (child >= this.#size) return
-      if (child + 1 < this.#size && this.#value(child + 1) > this.#value(child)) child += 1
-      if (this.#value(at) >= this.#value(child)) return
-      this.#swap(at, child)
-      at = child
-    }
+    this.#free[this.#size] = entry
+    this.dropped += 1
   }
 }

@@ -1,8 +1,12 @@
 import { HitCurve } from './hit-curve.ts'
-import type { StackDistance } from './reuse-distance.ts'
+import { BYTES, CHUNKS, type StackDistance, WEIGHT } from './reuse-distance.ts'
 
 const FINISHED = 0
 const OPEN = 1
+// The sizes, in chunks and in bytes, that would have held a chunk.
+const NEEDED_CHUNKS = 0
+const NEEDED_BYTES = 1
+const NEEDED_WEIGHT = 2
 
 /**
  * Estimates, from the chunks that lookups ask for, what an L1 of any size would have hit under least recent use with
@@ -22,6 +26,7 @@ export class WouldHit {
   // Weights lie in an array, because a number in a field is boxed anew when it changes: all of finished lookups, by the
   // sample; those of the lookup now being told.
   readonly #weights = new Float64Array(2)
+  readonly #needed = new Float64Array(3)
   #isGapless = true
 
   constructor(distances: StackDistance) {
@@ -43,12 +48,16 @@ export class WouldHit {
       this.#weights[OPEN] = 0
       this.distances.startBatch()
     }
-    const weight = 1 / this.distances.rate
     if (!this.distances.touchAt(payload, at, true)) return
-    this.#weights[OPEN]! += weight
-    if (!this.distances.isSeen) return
-    this.#byChunks.add(this.distances.chunks + 1, weight)
-    this.#byBytes.add(this.distances.bytes + payload[at + 1]!, weight)
+    const { measured, isSeen } = this.distances
+    this.#weights[OPEN]! += measured[WEIGHT]!
+    if (!isSeen) return
+    const needed = this.#needed
+    needed[NEEDED_CHUNKS] = measured[CHUNKS]! + 1
+    needed[NEEDED_BYTES] = measured[BYTES]! + payload[at + 1]!
+    needed[NEEDED_WEIGHT] = measured[WEIGHT]!
+    this.#byChunks.addAt(needed, NEEDED_CHUNKS, NEEDED_WEIGHT)
+    this.#byBytes.addAt(needed, NEEDED_BYTES, NEEDED_WEIGHT)
   }
 
   /** Events were lost: the chunks asked for can no longer be told from the events, so the correction ends. */

@@ -1,4 +1,5 @@
 import { accessSync, constants } from 'node:fs'
+import { loadAddon } from './addon.ts'
 import { loadPosix } from './posix.ts'
 
 /** Whether a native part works here, and if not, why: one line for people. */
@@ -10,16 +11,28 @@ export interface NativePart {
 export interface Capability {
   /** An arena that other processes can map. Without it the arena is private memory and the MP wire has no payload. */
   readonly sharedMemory: NativePart
+  /** Hashing, copies and checksums in C++. Without it they are done in JavaScript and WebAssembly. */
+  readonly addon: NativePart & { /** What its loops are made for here. */ readonly processor?: string }
 }
 
 /** What native code can do on this machine. Never throws. */
 export function capability(directory = '/dev/shm'): Capability {
+  return { sharedMemory: sharedMemory(directory), addon: addon() }
+}
+
+function sharedMemory(directory: string): NativePart {
   const posix = loadPosix()
-  if (typeof posix === 'string') return { sharedMemory: { available: false, reason: posix } }
+  if (typeof posix === 'string') return { available: false, reason: posix }
   try {
     accessSync(directory, constants.W_OK | constants.X_OK)
   } catch {
-    return { sharedMemory: { available: false, reason: `${directory} is missing or not writable` } }
+    return { available: false, reason: `${directory} is missing or not writable` }
   }
-  return { sharedMemory: { available: true } }
+  return { available: true }
+}
+
+function addon(): Capability['addon'] {
+  const loaded = loadAddon()
+  if (typeof loaded === 'string') return { available: false, reason: loaded }
+  return { available: true, processor: loaded.processor() }
 }

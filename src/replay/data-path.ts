@@ -12,6 +12,8 @@ export interface Flight {
   device: DeviceRequest | null
   promptTokens: number
   outputTokens: number
+  /** It is the last request of its session. */
+  endsSession: boolean
 }
 
 /** How chunks get to the virtual server and from it: it copies by itself, or a device does. */

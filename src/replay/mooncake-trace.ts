@@ -1,7 +1,5 @@
-import { createReadStream } from 'node:fs'
-import { createGunzip } from 'node:zlib'
-import { CacheError } from '../core/errors.ts'
 import { TraceBatch } from './trace-batch.ts'
+import { invalidLine, LINE_BYTES_MAX, parseRecord, shown, type TraceProgress, traceLines } from './trace-lines.ts'
 
 // One JSON object a line:
 //   {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, ...]}
@@ -23,17 +21,8 @@ export interface TraceOptions {
   readonly batchIds?: number
 }
 
-/** A 4 MiB line holds half a million blocks: a prompt of 260 million tokens. */
-const LINE_BYTES_MAX = 4 * 1024 * 1024
 const BATCH_IDS = 64 * 1024
 const ID_MAX = 0xffffffff
-const NEWLINE = 10
-const PIECE_BYTES = 256 * 1024
-
-/** How far a reader is, for a progress bar: bytes of the file as it lies on disk, up to the end of the last batch. */
-export interface TraceProgress {
-  bytesTaken: number
-}
 
 /**
  * Reads a Mooncake trace (gzip when the name ends in `.gz`) in batches. One batch object is used again for each.
@@ -50,12 +39,12 @@ export async function* readMooncakeTrace(
   const batchIds = options.batchIds ?? BATCH_IDS
   let left = limit
   let lineNumber = 0
-  for await (const line of readLines(path, options.lineBytesMax ?? LINE_BYTES_MAX, progress)) {
+  for await (const line of traceLines(path, options.lineBytesMax ?? LINE_BYTES_MAX, progress)) {
     if (left === 0) break
     lineNumber += 1
     if (line.trim() === '') continue
     const problem = parseMooncakeLine(line, options.partialBlocks, batch)
-    if (problem !== null) throw invalid(path, lineNumber, problem)
+    if (problem !== null) throw invalidLine(path, lineNumber, problem)
     left -= 1
     if (batch.idCount < batchIds && left > 0) continue
     yield batch
@@ -72,14 +61,9 @@ export async function loadMooncakeTrace(path: string, options: TraceOptions): Pr
 
 /** Appends one line to the batch. @returns what is wrong with it, or null. */
 export function parseMooncakeLine(line: string, partialBlocks: 'drop' | 'count', batch: TraceBatch): string | null {
-  let record: unknown
-  try {
-    record = JSON.parse(line)
-  } catch {
-    return 'not valid JSON'
-  }
-  if (typeof record !== 'object' || record === null || Array.isArray(record)) return 'not a JSON object'
-  const { timestamp, input_length: input, output_length: output, hash_ids: ids } = record as Record<string, unknown>
+  const record = parseRecord(line)
+  if (typeof record === 'string') return record
+  const { timestamp, input_length: input, output_length: output, hash_ids: ids } = record
   if (typeof timestamp !== 'number' || !(timestamp >= 0 && timestamp <= Number.MAX_SAFE_INTEGER)) {
     return `timestamp is ${shown(timestamp)}, not milliseconds of 0 or more`
   }
@@ -101,75 +85,4 @@ export function parseMooncakeLine(line: string, partialBlocks: 'drop' | 'count',
 
 function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0
-}
-
-function shown(value: unknown): string {
-  if (value === undefined) return 'missing'
-  const text = JSON.stringify(value)
-  return text.length > 40 ? `${text.slice(0, 40)}...` : text
-}
-
-async function* readLines(path: string, lineBytesMax: number, progress: TraceProgress): AsyncGenerator<string> {
-  let rest: Buffer = Buffer.alloc(0)
-  let lineNumber = 1
-  let readBytes = 0
-  const isZipped = path.endsWith('.gz')
-  const onRead = (bytes: number): void => {
-    readBytes += bytes
-  }
-  for await (const piece of readPieces(path, onRead)) {
-    let from = 0
-    for (let end = piece.indexOf(NEWLINE); end >= 0; end = piece.indexOf(NEWLINE, from)) {
-      const head = piece.subarray(from, end)
-      const line = rest.length === 0 ? head : Buffer.concat([rest, head])
-      if (line.length > lineBytesMax) throw tooLong(path, lineNumber, lineBytesMax)
-      rest = Buffer.alloc(0)
-      from = end + 1
-      lineNumber += 1
-      progress.bytesTaken = isZipped ? readBytes : readBytes - piece.length + from
-      yield line.toString('utf8')
-    }
-    if (rest.length + piece.length - from > lineBytesMax) throw tooLong(path, lineNumber, lineBytesMax)
-    rest = Buffer.concat([rest, piece.subarray(from)])
-  }
-  if (rest.length > 0) yield rest.toString('utf8')
-}
-
-/** Pieces of the file, unzipped. `onRead` is told the bytes on disk before the pieces that they make. */
-async function* readPieces(path: string, onRead: (bytes: number) => void): AsyncGenerator<Buffer> {
-  const file = createReadStream(path, { highWaterMark: PIECE_BYTES })
-  try {
-    if (path.endsWith('.gz')) {
-      const unzipped = createGunzip()
-      file.on('data', (piece) => onRead(piece.length))
-      file.on('error', (error) => unzipped.destroy(error))
-      yield* file.pipe(unzipped)
-      return
-    }
-    for await (const piece of file as AsyncIterable<Buffer>) {
-      onRead(piece.length)
-      yield piece
-    }
-  } catch (error) {
-    throw readFailed(path, error as NodeJS.ErrnoException)
-  } finally {
-    file.destroy()
-  }
-}
-
-function readFailed(path: string, error: NodeJS.ErrnoException): CacheError {
-  if (error instanceof CacheError) return error
-  if (error.code?.startsWith('Z_')) {
-    return new CacheError('TRACE_INVALID', `${path}: not a gzip file, or cut short`, { file: path }, error)
-  }
-  const reason = error.code === 'ENOENT' ? 'no such file' : error.code === 'EISDIR' ? 'is a directory' : error.message
-  return new CacheError('NOT_FOUND', `trace ${path}: ${reason}`, { field: 'FILE' }, error)
-}
-
-function invalid(path: string, line: number, reason: string): CacheError {
-  return new CacheError('TRACE_INVALID', `${path}:${line}: ${reason}`, { file: path, line, reason })
-}
-
-function tooLong(path: string, line: number, lineBytesMax: number): CacheError {
-  return invalid(path, line, `longer than ${lineBytesMax} bytes`)
 }

@@ -1,6 +1,10 @@
 /** What the virtual server saw. Blocks of the trace and chunks of the engine are the same size. */
 export class ReplayCounts {
   requests = 0
+  /** Sessions of agents that began, those whose last request has ended, and the most that were open at a time. */
+  sessions = 0
+  endedSessions = 0
+  openSessionsMax = 0
   /** Chunks asked for. */
   blockRefs = 0
   /** Chunks promised, by the fastest tier that had them. */

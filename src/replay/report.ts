@@ -1,9 +1,15 @@
 import type { MetricCells } from '../metrics/cells.ts'
+import { belady } from './belady.ts'
+import { prefixTraceOf } from './prefix-nodes.ts'
+import { referenceLru } from './reference-lru.ts'
 import type { ReplayCounts } from './replay-counts.ts'
+import type { TraceBatch } from './trace-batch.ts'
 
 /** How a replay was set up. */
 export interface ReplaySetup {
   readonly file: string
+  /** Whose tokenizer made tokens of the texts of the trace; null = it has no texts. */
+  readonly model: string | null
   readonly tiers: readonly string[]
   readonly policy: string
   readonly isMetadataOnly: boolean
@@ -31,9 +37,20 @@ export interface TierReport {
   readonly evictions: number
 }
 
+/** What is known of the whole trace, with the room of all tiers together. */
+export interface ReferenceReport {
+  readonly blocks: number
+  readonly exact_lru: number
+  readonly belady: number
+  readonly infinite: number
+}
+
 /** The result of a replay as `--json` prints it. */
 export interface ReplayReport {
   readonly file: string
+  /** Whose tokenizer made tokens of texts; absent where the trace has none, as are the sessions. */
+  readonly model?: string
+  readonly sessions?: { readonly count: number; readonly ended: number; readonly open_at_once_max: number }
   readonly requests: number
   readonly block_refs: number
   readonly block_hits: number
@@ -42,6 +59,8 @@ export interface ReplayReport {
   readonly refs_per_second: number
   readonly read_seconds: number
   readonly tiers: Readonly<Record<string, TierReport>>
+  /** Absent unless asked for. */
+  readonly reference?: ReferenceReport
   readonly policy: string
   readonly metadata_only: boolean
   readonly pace: string
@@ -72,9 +91,11 @@ export function replayReport(
   counts: ReplayCounts,
   cells: MetricCells,
   times: ReplayTimes,
+  reference: ReferenceReport | null,
 ): ReplayReport {
   return {
     file: setup.file,
+    ...(setup.model === null ? {} : { model: setup.model, sessions: sessionReport(counts) }),
     requests: counts.requests,
     block_refs: counts.blockRefs,
     block_hits: counts.blockHits,
@@ -83,6 +104,7 @@ export function replayReport(
     refs_per_second: times.seconds > 0 ? counts.blockRefs / times.seconds : 0,
     read_seconds: times.readSeconds,
     tiers: tierReports(setup, counts, cells),
+    ...(reference === null ? {} : { reference }),
     policy: setup.policy,
     metadata_only: setup.isMetadataOnly,
     pace: setup.pace,
@@ -112,6 +134,21 @@ export function replayReport(
   }
 }
 
+function sessionReport({ sessions, endedSessions, openSessionsMax }: ReplayCounts) {
+  return { count: sessions, ended: endedSessions, open_at_once_max: openSessionsMax }
+}
+
+/** Reference models of a trace, for a cache of so many blocks. */
+export function referenceReport(batch: TraceBatch, blocks: number): ReferenceReport {
+  const trace = prefixTraceOf(batch)
+  return {
+    blocks,
+    exact_lru: referenceLru(trace, blocks).hitRatio,
+    belady: belady(trace, blocks).hitRatio,
+    infinite: belady(trace, Number.POSITIVE_INFINITY).hitRatio,
+  }
+}
+
 function tierReports(setup: ReplaySetup, counts: ReplayCounts, cells: MetricCells): Record<string, TierReport> {
   const ratio = (hits: number): number => (counts.blockRefs === 0 ? 0 : hits / counts.blockRefs)
   const all: Record<string, TierReport> = {
@@ -137,12 +174,12 @@ function tierReports(setup: ReplaySetup, counts: ReplayCounts, cells: MetricCell
   return Object.fromEntries(setup.tiers.map((tier) => [tier, all[tier]!]))
 }
 
-function simulatedParts({ isMetadataOnly, tiers, prefillTokensPerSecond }: ReplaySetup): string[] {
+function simulatedParts({ isMetadataOnly, tiers, prefillTokensPerSecond, model }: ReplaySetup): string[] {
   const parts = [`the inference server: it computes nothing and prefills ${prefillTokensPerSecond} tokens a second`]
   if (tiers.includes('l0')) parts.push('the GPU: L0 is a simulated device')
   if (isMetadataOnly) parts.push('the bytes: none are kept or moved; those between L0 and L1 are what would have moved')
   else parts.push('the content of chunks: a pattern made from their hash')
-  parts.push('the keys: derived from the hash ids of the trace, not from tokens')
+  if (model === null) parts.push('the keys: derived from the hash ids of the trace, not from tokens')
   return parts
 }
 
@@ -151,6 +188,7 @@ export function reportRows(report: ReplayReport): string[][] {
   const prefillSeconds = report.prompt_tokens / report.prefill_tokens_per_second
   const rows = [
     ['requests', count(report.requests)],
+    ...sessionRows(report),
     ['block references', `${count(report.block_refs)} of ${report.block_tokens} tokens`],
     ['hit ratio', `${percent(report.hit_ratio)} (${count(report.block_hits)} blocks)`],
   ]
@@ -158,6 +196,7 @@ export function reportRows(report: ReplayReport): string[][] {
     const size = report.metadata_only ? `${count(capacity_bytes / report.block_bytes)} blocks` : bytes(capacity_bytes)
     rows.push([`  ${tier}`, `${percent(hit_ratio)} (${count(hits)} blocks); ${size}; ${count(evictions)} evictions`])
   }
+  rows.push(...referenceRows(report))
   for (const [path, moved] of Object.entries(report.bytes_moved)) {
     if (moved > 0) rows.push([`bytes ${path.replaceAll('_', ' ')}`, bytes(moved)])
   }
@@ -174,6 +213,26 @@ export function reportRows(report: ReplayReport): string[][] {
     ['references a second', count(Math.round(report.refs_per_second))],
   )
   return rows
+}
+
+function sessionRows({ sessions, model }: ReplayReport): string[][] {
+  if (sessions === undefined) return []
+  const { count: begun, ended, open_at_once_max: open } = sessions
+  return [
+    ['sessions', `${count(begun)}, ${count(ended)} of them ended; ${count(open)} at most at a time`],
+    ['tokens of', model ?? ''],
+  ]
+}
+
+function referenceRows({ reference }: ReplayReport): string[][] {
+  if (reference === undefined) return []
+  const { blocks, exact_lru, belady: best, infinite } = reference
+  return [
+    ['with the same room', `${count(blocks)} blocks`],
+    ['  exact LRU', percent(exact_lru)],
+    ['  Belady', `${percent(best)}, the best possible`],
+    ['  without limit', percent(infinite)],
+  ]
 }
 
 function seconds(value: number): string {

@@ -7,8 +7,7 @@ import { SlotList } from '../l1/slot-list.ts'
 import type { DataPath, Flight } from './data-path.ts'
 import type { ReplayCounts } from './replay-counts.ts'
 import type { Pace } from './replay-pace.ts'
-import type { TraceBatch } from './trace-batch.ts'
-import { traceKeys } from './trace-keys.ts'
+import { NO_SESSION, type TraceBatch } from './trace-batch.ts'
 
 export interface VirtualServerOptions {
   /** Tokens of one block of the trace; the engine's chunks have the same size. */
@@ -104,9 +103,11 @@ export class VirtualServer {
   #begin(batch: TraceBatch, index: number): void {
     const { engine, space, counts } = this.#parts
     const flight = this.#free.pop() ?? newFlight()
-    traceKeys(batch.ids, batch.firstId[index]!, batch.firstId[index + 1]!, flight.chain)
+    batch.keysOf(index, flight.chain)
     flight.promptTokens = batch.inputTokens[index]!
     flight.outputTokens = batch.outputTokens[index]!
+    flight.endsSession = batch.endsSession[index] === 1
+    this.#countSession(batch.session[index]!)
     this.#active += 1
     counts.requests += 1
     counts.blockRefs += flight.chain.count
@@ -114,6 +115,14 @@ export class VirtualServer {
     const owner = engine.sessions.nextOwner()
     // The answer may come before the call returns.
     engine.lookup(space, flight.chain, owner, (lookup) => this.#onFinal(flight, lookup), this.#options.tiers)
+  }
+
+  /** Sessions are numbered in order of their first requests. */
+  #countSession(session: number): void {
+    const { counts } = this.#parts
+    if (session === NO_SESSION || session < counts.sessions) return
+    counts.sessions = session + 1
+    counts.openSessionsMax = Math.max(counts.openSessionsMax, counts.sessions - counts.endedSessions)
   }
 
   #onFinal(flight: Flight, lookup: Lookup): void {
@@ -163,6 +172,7 @@ export class VirtualServer {
   #end(flight: Flight): void {
     this.#parts.path.end(flight)
     flight.lookup = null
+    if (flight.endsSession) this.#parts.counts.endedSessions += 1
     this.#active -= 1
     this.#free.push(flight)
   }
@@ -170,5 +180,6 @@ export class VirtualServer {
 
 function newFlight(): Flight {
   const grants = new SlotList()
-  return { chain: new HashChain(64), grants, lookup: null, device: null, promptTokens: 0, outputTokens: 0 }
+  const tokens = { promptTokens: 0, outputTokens: 0 }
+  return { chain: new HashChain(64), grants, lookup: null, device: null, ...tokens, endsSession: false }
 }

@@ -1,6 +1,8 @@
-import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja'
+import { parse, tokenize } from '@huggingface/jinja'
 import { CacheError } from '../core/errors.ts'
 import { flattenMessages } from './chat-messages.ts'
+import { type JinjaNode, type JinjaValue, NewScope, type Scope } from './jinja/jinja-values.ts'
+import { PythonInterpreter } from './jinja/python-interpreter.ts'
 import type { ChatTemplates } from './model-files.ts'
 import type { ChatInput } from './tokenizer-port.ts'
 
@@ -48,47 +50,37 @@ export function renderChat(template: string, chat: ChatInput, facts: TemplateFac
   }
 }
 
-/** What is used of the package's interpreter; its own declarations do not resolve under Node's rules. */
-interface Evaluator {
-  run(program: unknown): unknown
-  evaluate(statement: unknown, environment: unknown): unknown
-}
-interface Variables {
-  set(name: string, value: unknown): unknown
-}
-const BaseInterpreter = Interpreter as unknown as new (environment: Variables) => Evaluator
-const Scope = Environment as unknown as new () => Variables
-
 /** An interpreter that gives up in time. */
-class BoundedInterpreter extends BaseInterpreter {
+class BoundedInterpreter extends PythonInterpreter {
   readonly #lengthMax: number
   #steps = 0
 
-  constructor(environment: Variables, lengthMax: number) {
+  constructor(environment: Scope, lengthMax: number) {
     super(environment)
     this.#lengthMax = lengthMax
   }
 
-  override evaluate(statement: unknown, environment: unknown): unknown {
+  override evaluate(statement: JinjaNode | undefined, environment: Scope): JinjaValue {
     this.#steps += 1
     if (this.#steps > STEPS_MAX) throw failed(`the chat template takes more than ${STEPS_MAX} steps`, 'messages')
     const result = super.evaluate(statement, environment)
-    const { value } = result as { value: unknown }
+    const { value } = result
     const isLong = (typeof value === 'string' || Array.isArray(value)) && value.length > this.#lengthMax
     if (isLong) throw failed(`the chat template makes more than ${this.#lengthMax} characters`, 'messages')
     return result
   }
 }
 
-function environmentOf(chat: ChatInput, messages: readonly object[], facts: TemplateFacts): Variables {
-  const environment = new Scope()
+function environmentOf(chat: ChatInput, messages: readonly object[], facts: TemplateFacts): Scope {
+  const environment = new NewScope()
   const variables: Record<string, unknown> = {
     ...globals(facts),
     ...facts.specialTokens,
     ...chat.templateArguments,
     messages,
+    tools: chat.tools,
+    documents: null,
     add_generation_prompt: chat.addGenerationPrompt,
-    ...(chat.tools === null ? {} : { tools: chat.tools }),
   }
   for (const [name, value] of Object.entries(variables)) environment.set(name, value)
   return environment
@@ -139,8 +131,7 @@ function withoutEnd(text: string, messages: readonly { content?: unknown }[]): s
   return text.slice(0, at + words.length)
 }
 
-function textOf(result: unknown): string {
-  const { value } = result as { value: unknown }
+function textOf({ value }: JinjaValue): string {
   return typeof value === 'string' ? value : String(value)
 }
 

@@ -90,7 +90,7 @@ export class TokenizerHost {
       const encoder = await open(files, options.library)
       return { encoder, specialTokens: specialTokensOf(JSON.parse(await readFile(files.configFile, 'utf8'))) }
     } catch (error) {
-      throw broken(files, 'cannot be loaded', error)
+      throw broken(files, `cannot be loaded from ${files.tokenizerFile}; it may be cut short, copy it again`, error)
     }
   }
 }

@@ -11,6 +11,7 @@ import { type KeyBatch, OUTCOME_OK } from '../l2/adapter.ts'
 import type { AdapterSet, Attached, BatchResult } from '../l2/adapter-set.ts'
 import { keySpaceOf } from './key-batches.ts'
 import type { TransferOptions } from './options.ts'
+import { StoreAgain } from './store-again.ts'
 import { StoreLane } from './store-lane.ts'
 import { StoreSums } from './store-sums.ts'
 import { TouchSketch } from './touch-sketch.ts'
@@ -54,6 +55,7 @@ const PAUSE_MS = 1_000
 export class StoreController {
   readonly #parts: StoreControllerParts
   readonly writeBack: WriteBack
+  readonly #again: StoreAgain
   readonly #lanes = new Map<Attached, StoreLane>()
   #writeBackLanes: readonly StoreLane[] = []
   readonly #loop: SupervisedLoop
@@ -77,6 +79,12 @@ export class StoreController {
       isAdmitted: (lane, id) => this.#isAdmitted(lane, id),
     })
     this.#sums = new StoreSums(l1)
+    this.#again = new StoreAgain({
+      l1,
+      adapters,
+      wake: () => this.#loop.wake(),
+      onError: (error) => onError('store', error),
+    })
     const cycle = () => this.pump()
     this.#loop = new SupervisedLoop({
       name: 'store',
@@ -93,7 +101,13 @@ export class StoreController {
   }
 
   stop(): void {
+    this.#again.stop()
     this.#loop.stop()
+  }
+
+  /** Offers all that is in L1 to an adapter that may have missed some of it: see `StoreAgain`. */
+  offerAgain(adapter: Attached): void {
+    this.#again.begin(this.#lane(adapter))
   }
 
   /** Shards waiting, over all adapters. */
@@ -162,7 +176,9 @@ export class StoreController {
 
   /** Starts every batch that the budgets allow. */
   pump(): void {
-    this.writeBack.clean(this.#parts.clock.nowMs())
+    const nowMs = this.#parts.clock.nowMs()
+    this.writeBack.clean(nowMs)
+    this.#again.step(nowMs)
     for (const lane of this.#lanes.values()) {
       while (lane.queue.count > 0 && this.#startBatch(lane)) {
         // as long as the lane has work and budget
@@ -184,6 +200,7 @@ export class StoreController {
   }
 
   #forget(lane: StoreLane): void {
+    this.#again.forget(lane)
     this.#lanes.delete(lane.adapter)
     this.#listWriteBack()
   }

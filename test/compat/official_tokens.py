@@ -2,14 +2,16 @@
 
 official_tokens.py train OUT TEXTS.json        trains a tokenizer of each family into OUT/trained/<name>/
 official_tokens.py encode TOKENIZER TEXTS.json prints [{ids, tokens, plain, text}, ...] for one tokenizer.json
-official_tokens.py render CHATS.json           prints the texts of chats: [{template, variables}, ...]
+official_tokens.py render CHATS.json           prints the texts of chats: [{template, variables, wallMs}, ...]
 """
 
 import json
 import os
 import sys
+from datetime import datetime, timezone
 
-from jinja2.ext import loopcontrols
+from jinja2.exceptions import TemplateError
+from jinja2.ext import Extension, loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -114,16 +116,40 @@ def encode(path, texts):
     return answers
 
 
+class Generation(Extension):
+    """The tag that marks what the assistant said; it changes no text."""
+
+    tags = {"generation"}
+
+    def parse(self, parser):
+        parser.stream.skip(1)
+        return parser.parse_statements(["name:endgeneration"], drop_needle=True)
+
+
 def render(chats):
-    """As transformers' apply_chat_template sets Jinja up."""
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
-    environment.filters["tojson"] = lambda value, **how: json.dumps(value, ensure_ascii=False, **how)
+    """As transformers' apply_chat_template sets Jinja up. Gives {text}, or {error} where the template refuses."""
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
+    )
+    environment.filters["tojson"] = tojson
 
     def raise_exception(message):
-        raise ValueError(message)
+        raise TemplateError(message)
 
     environment.globals["raise_exception"] = raise_exception
-    return [environment.from_string(chat["template"]).render(**chat["variables"]) for chat in chats]
+    answers = []
+    for chat in chats:
+        now = datetime.fromtimestamp(chat["wallMs"] / 1000, timezone.utc)
+        environment.globals["strftime_now"] = now.strftime
+        try:
+            answers.append({"text": environment.from_string(chat["template"]).render(**chat["variables"])})
+        except Exception as error:  # whatever the template or Jinja does not like
+            answers.append({"error": f"{type(error).__name__}: {error}"})
+    return answers
+
+
+def tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def main():

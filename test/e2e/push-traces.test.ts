@@ -11,6 +11,9 @@ const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736'
 const CALLER = '00f067aa0ba902b7'
 const TRACEPARENT = `00-${TRACE}-${CALLER}-01`
 
+// A slow machine is no silent peer.
+const PATIENT = 'answer=20s,lookup-deadline=20s,load-deadline=20s'
+
 let receiver: OtlpReceiver
 const homes: EngineHome[] = []
 beforeEach(async () => {
@@ -101,6 +104,42 @@ it('traces nothing of a caller that does not record, nor of any at ratio 0', asy
   await work(off, { traceparent: TRACEPARENT })
   await off.stop()
   expect(receiver.requests.filter(({ path }) => path === '/v1/traces')).toEqual([])
+})
+
+it("has another engine's part of a trace below the question and the fetches that asked for it", async () => {
+  const holder = await start('0.000001')
+  const asking = await start(
+    '0.000001',
+    receiver.endpoint,
+    '--l2',
+    `name=peers,type=peer,urls=${holder.httpUrl},${PATIENT}`,
+  )
+  const [there, here] = [new HttpClient(holder), new HttpClient(asking)]
+  for (const client of [there, here]) await client.register(MODEL, SHARD_BYTES)
+  const tokens = promptOf(2, 32)
+  await there.store({ model: MODEL }, tokens, SHARD_BYTES)
+  here.headers = { traceparent: TRACEPARENT }
+  const found = await here.lookup(MODEL, tokens)
+  expect(found.hit_chunks).toBe(2)
+  await here.release(found.lease_id)
+  await asking.stop()
+  await holder.stop()
+  const [question, answer] = [named('l2_lookup')[0]!, named('peer_lookup')]
+  expect(answer).toMatchObject([
+    {
+      traceId: TRACE,
+      parentSpanId: question.spanId,
+      kind: 2,
+      attributes: { 'kvtier.model_name': MODEL, 'kvtier.shards': 2, 'kvtier.found_shards': 2, 'kvtier.outcome': 'ok' },
+    },
+  ])
+  const load = named('l2_load')[0]!
+  const reads = named('retrieve')
+  expect(reads.map(({ traceId, parentSpanId }) => [traceId, parentSpanId])).toEqual([
+    [TRACE, load.spanId],
+    [TRACE, load.spanId],
+  ])
+  expect(new Set(receiver.spans().map(({ traceId }) => traceId))).toEqual(new Set([TRACE]))
 })
 
 it('takes a malformed context for none', async () => {

@@ -192,6 +192,20 @@ describe('an s3 adapter whose server is busy', needsS3Server(), () => {
     expect(adapter.usage().objects).toBe(2)
   })
 
+  it.each([
+    ['OperationAborted', 'of S3, when two operations meet'],
+    ['ExistingObjectIsDirectory', 'of versitygw, when a folder goes in the middle of an upload'],
+  ])('sends an upload again that met another operation: %s, %s', async (code) => {
+    const proxy = await weather()
+    const adapter = await opened({ endpoint: proxy.endpoint })
+    await storeChain(adapter, 1, 0, 1)
+    const before = proxy.seen.length
+    proxy.answer = ({ number }) => (number === before + 1 ? { status: 409, body: errorDocument(code) } : undefined)
+    expect(await storeChain(adapter, 2, 0, 1)).toEqual([OUTCOME_OK])
+    expect(proxy.seen).toHaveLength(before + 2)
+    expect(adapter.usage().objects).toBe(2)
+  })
+
   it('gives up a server that stays busy after three tries', async () => {
     const proxy = await weather()
     const adapter = await opened({ endpoint: proxy.endpoint })

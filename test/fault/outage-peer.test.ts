@@ -1,10 +1,11 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import { SystemClock } from '../../src/core/clock.ts'
 import { PEER_DEFAULT } from '../../src/l2/adapters/peer/options.ts'
 import { PeerAdapter } from '../../src/l2/adapters/peer/peer-adapter.ts'
 import { EngineHome, type EngineProcess } from '../support/engine-process.ts'
 import { HttpClient, shardOf } from '../support/http-client.ts'
-import { DRILL_MODEL, DRILL_SHARD_BYTES, drillChains, OutageDrill } from '../support/outage-drill.ts'
+import { DRILL_MODEL, drillChains, OutageDrill } from '../support/outage-drill.ts'
+import { outageTests } from '../support/outage-tests.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 
 let home: EngineHome
@@ -44,46 +45,14 @@ afterEach(async () => {
 
 afterAll(() => home.remove())
 
-const OUTAGES: Record<string, { begin(): unknown; end(): unknown }> = {
-  'is halted (SIGSTOP)': {
-    begin: () => process.kill(peer.addresses.pid, 'SIGSTOP'),
-    end: () => process.kill(peer.addresses.pid, 'SIGCONT'),
-  },
-  'is behind a network that swallows everything': { begin: () => proxy.blackhole(), end: () => proxy.heal() },
-  'refuses connections, and resets those that are open': {
-    begin: () => {
-      proxy.isRefusing = true
-      proxy.cut()
-    },
-    end: () => {
-      proxy.isRefusing = false
+outageTests({
+  who: 'a peer',
+  scene: () => ({ drill, proxy }),
+  outages: {
+    'is halted (SIGSTOP)': {
+      begin: () => process.kill(peer.addresses.pid, 'SIGSTOP'),
+      end: () => process.kill(peer.addresses.pid, 'SIGCONT'),
     },
   },
-  'is behind a slow network': {
-    begin: () => {
-      proxy.throttleBytesPerSecond = DRILL_SHARD_BYTES / 2
-    },
-    end: () => {
-      proxy.throttleBytesPerSecond = 0
-    },
-  },
-}
-
-it.each(Object.keys(OUTAGES))('traffic goes on while a peer %s, and it is asked again afterwards', async (name) => {
-  const { begin, end } = OUTAGES[name]!
-  await drill.warms()
-  begin()
-  await drill.traffic(60)
-  end()
-  await drill.recovers()
-  await drill.rests()
-})
-
-it('traffic goes on while connections to a peer are reset in the middle of shards', async () => {
-  for (let turn = 0; turn < 20; turn += 1) {
-    proxy.cutAfter(DRILL_SHARD_BYTES / 2, 'toClient')
-    await drill.traffic(8)
-  }
-  await drill.recovers()
-  await drill.rests()
+  cuts: ['toClient'],
 })

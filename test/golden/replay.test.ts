@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { CONVERSATION_TRACE, withConversationTrace } from '../support/public-trace.ts'
+import { AGENT_TRACE, CONVERSATION_TRACE, withAgentTrace, withConversationTrace } from '../support/public-trace.ts'
 
 let directory: string
 let trace: string
@@ -36,6 +36,9 @@ function replay(...argv: string[]) {
   const { status, stdout, stderr } = spawnSync('node_modules/.bin/node', command, { encoding: 'utf8', env })
   return { status, stderr, stdout: stdout.replaceAll(directory, 'DIR') }
 }
+
+/** For a whole trace on a busy machine. */
+const TRACE_MS = 300_000
 
 const METADATA = ['--metadata-only', '--flat-out', '--tiers', 'l1', '--l1-chunks', '64'] as const
 
@@ -99,15 +102,17 @@ describe('kvtier replay', () => {
 
   it.each([
     [['--tiers', 'l2'], 2, '--tiers is "l2": write l1, with l0, l2 or both, such as l0,l1'],
+    [['--model', 'a/b'], 2, '--model goes with --format agent-text; leave it out'],
+    [['--chunk-tokens', '16'], 2, '--chunk-tokens goes with --format agent-text; leave it out'],
     [
-      ['--format', 'agent-text'],
+      ['--format', 'agent-text', '--partial-blocks', 'count'],
       2,
-      '--format agent-text is not read by this version; use mooncake',
+      '--partial-blocks count goes with --format mooncake: texts are stored in whole chunks',
     ],
     [['--speed', '0'], 2, '--speed is "0": write a number above 0, such as 60'],
     [['--speed', '2', '--flat-out'], 2, '--flat-out and --speed exclude each other; give one of them'],
     [['--l1-chunks', 'many'], 2, '--l1-chunks is "many": write a whole number from 16 to 40000000'],
-    [['--policy', 'fifo'], 2, '--policy is "fifo"; write one of: lru, s3-fifo, arc'],
+    [['--policy', 'fifo'], 2, '--policy is "fifo"; write one of: lru, s3-fifo, arc, adaptive'],
     [['--sweep-chunks', '3'], 2, '--sweep-chunks is "3": write numbers of 16 and more, with commas'],
   ])('refuses %j with exit code %i', (argv, code, message) => {
     expect(replay(trace, ...argv)).toEqual({ status: code, stdout: '', stderr: `kvtier: ${message}\n` })
@@ -128,7 +133,65 @@ describe('kvtier replay', () => {
   })
 })
 
-describe('kvtier replay of the Mooncake conversation trace', withConversationTrace, () => {
+describe('kvtier replay of texts', { timeout: TRACE_MS }, () => {
+  /** Two agents that take turns; the prompt of each turn has all earlier ones in it. */
+  function writeAgents(): string {
+    const lines: string[] = []
+    const said = ['You are the first agent. ', 'You are the second agent. ']
+    for (let turn = 0; turn < 6; turn += 1) {
+      said[turn % 2] += `In turn ${turn} I read file number ${turn}, and then some more of it. `.repeat(20)
+      const request = { timestamp: 1_000_000 * turn, input: said[turn % 2], output: 'Go on.', session_id: turn % 2 }
+      lines.push(JSON.stringify(request))
+    }
+    const file = join(directory, 'agents.jsonl')
+    writeFileSync(file, `${lines.join('\n')}\n`)
+    return file
+  }
+
+  it('ends with a table that has the sessions, and the references when asked', async () => {
+    const { status, stdout, stderr } = replay(writeAgents(), '--format', 'agent-text', ...METADATA, '--reference')
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+    const table = stdout.replace(/^(seconds|references a second) .*$/gm, '$1 ...')
+    await expect(table).toMatchFileSnapshot('cli/replay-agent-text.txt')
+  })
+
+  it('stores real bytes under the keys of the texts, and reads them back', () => {
+    const argv = ['--flat-out', '--chunk-tokens', '16', '--verify', 'all', '--l2-dir', directory, '--json']
+    const { status, stdout } = replay(writeAgents(), '--format', 'agent-text', ...argv)
+    expect(status).toBe(0)
+    const report = JSON.parse(stdout)
+    expect(report).toMatchObject({ requests: 6, block_tokens: 16, corrupt_blocks: 0, model: 'Qwen/Qwen3-8B' })
+    expect(report.sessions).toEqual({ count: 2, ended: 2, open_at_once_max: 2 })
+    expect(report.verified_blocks).toBeGreaterThan(50)
+  })
+
+  it('names a line that cannot be tokenized, and a model without a tokenizer', () => {
+    const bad = join(directory, 'bad-agents.jsonl')
+    writeFileSync(bad, `{"timestamp": 1, "input": "\\ud800", "output": "", "session_id": "s"}\n`)
+    const { status, stderr } = replay(bad, '--format', 'agent-text', ...METADATA)
+    expect(status).toBe(1)
+    expect(stderr).toContain(`${bad}:1: a text cannot be tokenized: `)
+    const unknown = replay(bad, '--format', 'agent-text', '--model', 'no/such', ...METADATA)
+    expect(unknown.status).toBe(1)
+    expect(unknown.stderr).toContain('there is no tokenizer of the model "no/such"')
+  })
+
+  it('hits what an infinite cache hits of real sessions, with room for all of them', withAgentTrace, () => {
+    const argv = ['--metadata-only', '--flat-out', '--tiers', 'l1', '--l1-chunks', '1000', '--reference', '--json']
+    const report = JSON.parse(replay(AGENT_TRACE, '--format', 'agent-text', ...argv).stdout)
+    expect(report).toMatchObject({ requests: 402, block_refs: 9720, block_hits: 9089, prompt_tokens: 2_539_538 })
+    expect(report.sessions).toEqual({ count: 20, ended: 20, open_at_once_max: 1 })
+    expect(report.reference.infinite).toBe(report.hit_ratio)
+  })
+
+  it('is within half a point of exact LRU on real sessions that do not fit', withAgentTrace, () => {
+    const argv = ['--metadata-only', '--flat-out', '--tiers', 'l1', '--l1-chunks', '158', '--reference', '--json']
+    const { hit_ratio, reference } = JSON.parse(replay(AGENT_TRACE, '--format', 'agent-text', ...argv).stdout)
+    expect(Math.abs(hit_ratio - reference.exact_lru)).toBeLessThan(0.005)
+  })
+})
+
+describe('kvtier replay of the Mooncake conversation trace', { ...withConversationTrace, timeout: TRACE_MS }, () => {
   it.each([
     [9_139, 0.1958],
     [18_279, 0.2789],

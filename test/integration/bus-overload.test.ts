@@ -14,7 +14,7 @@ import { random } from '../support/random.ts'
 
 const BUS_EVENTS = 64
 /** Events of one round of traffic, about ten times what the small bus holds. */
-const ROUND_STEPS = 24
+const ROUND_STEPS = 36
 
 /** An engine whose traffic depends on its seed alone. */
 class Subject {

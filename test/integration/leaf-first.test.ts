@@ -43,7 +43,7 @@ class Servers {
   readonly #adapter: FaultAdapter
   #turn = 0
 
-  constructor(seed: number, policy: 'lru' | 's3-fifo' | 'arc') {
+  constructor(seed: number, policy: 'lru' | 's3-fifo' | 'arc' | 'adaptive') {
     this.next = random(seed)
     this.setup = makeEngine({ seed, l1: { capacityBytes: 48 * KIB, extentBytes: 4 * KIB, policy } })
     this.#adapter = new FaultAdapter(this.setup.clock)
@@ -154,7 +154,7 @@ class Servers {
   }
 }
 
-const cases = (['lru', 's3-fifo', 'arc'] as const).flatMap((policy) => [1, 2].map((seed) => ({ policy, seed })))
+const cases = (['lru', 's3-fifo', 'arc', 'adaptive'] as const).flatMap((policy) => [1, 2].map((seed) => ({ policy, seed })))
 
 it.each(cases)(
   'no chunk is in L1 without its parent, whatever servers and L2 do ($policy, seed $seed)',

@@ -2,10 +2,10 @@ import { afterEach, expect, it } from 'vitest'
 import type { MpClient } from '../../src/client/mp-client.ts'
 import { notReadyReasons } from '../../src/engine/status.ts'
 import type { WireKey } from '../../src/protocol/mp/messages.ts'
-import { checkLaws } from '../support/conservation-laws.ts'
 import { KIB } from '../support/engine.ts'
 import {
   CHUNK,
+  closeSound,
   contextOf,
   fill,
   found,
@@ -19,12 +19,7 @@ import {
 } from '../support/mp.ts'
 
 let mp: Mp
-afterEach(() => {
-  checkLaws(mp.engine)
-  expect(mp.bugs).toEqual([])
-  expect(mp.errors).toEqual([])
-  mp.close()
-})
+afterEach(() => closeSound(mp))
 
 const WORKER = 2n ** 62n + 7n
 const OTHER = 5n

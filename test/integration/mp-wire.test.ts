@@ -1,10 +1,10 @@
 import { afterEach, expect, it } from 'vitest'
 import { GENERATIONS, idOf } from '../../src/protocol/mp/generations.ts'
-import { checkLaws } from '../support/conservation-laws.ts'
 import { KIB } from '../support/engine.ts'
 import { GatedLane } from '../support/gated-lane.ts'
 import {
   CHUNK,
+  closeSound,
   contextOf,
   fill,
   found,
@@ -18,12 +18,7 @@ import {
 } from '../support/mp.ts'
 
 let mp: Mp
-afterEach(() => {
-  checkLaws(mp.engine)
-  expect(mp.bugs).toEqual([])
-  expect(mp.errors).toEqual([])
-  mp.close()
-})
+afterEach(() => closeSound(mp))
 
 const WORKER = 2n ** 62n + 1n
 
@@ -331,6 +326,26 @@ it('speaks every generation, by number and by name', async () => {
     await storePrompt(mp, client, key, WORKER, 1)
     expect(await found(client, { ...key, requestId: 'b' })).toBe(2)
   }
+})
+
+it('keeps a question for an answer while the prompt is hashed, and for a moment only', async () => {
+  const lane = new GatedLane()
+  const { scheduler } = await served({ lane, inlineChunks: 1, queryHoldMs: 5 })
+  const key = keyOf(promptOf(1, 4))
+  await scheduler.lookup({ ...key, workerId: null })
+  const early = scheduler.answer(key.requestId)
+  let isAnswered = false
+  void early.then(() => {
+    isAnswered = true
+  })
+  expect(await scheduler.ping(null)).toBe(true)
+  expect(isAnswered).toBe(false)
+  mp.clock.advance(5)
+  expect(await early).toBeNull()
+  const late = scheduler.answer(key.requestId)
+  expect(await scheduler.ping(null)).toBe(true)
+  lane.openForGood()
+  expect(await late).toBe(0)
 })
 
 it('hashes long prompts elsewhere, and keeps the order of a worker meanwhile', async () => {

@@ -2,38 +2,14 @@ import { expect, it } from 'vitest'
 import type { TenantId } from '../../src/core/ids.ts'
 import type { Attached } from '../../src/l2/adapter-set.ts'
 import { FAULTS, FaultAdapter } from '../support/fault-adapter.ts'
+import { checkTrafficLaws } from '../support/l2-laws.ts'
 import { blanks, chainBatch, payloads, SPACE } from '../support/l2-objects.ts'
 import { LIMITS, makeSet, settle, TENANTS } from '../support/l2-set.ts'
 import { random } from '../support/random.ts'
 
-const STORE_FAILURES = [
-  'storeFailedError',
-  'storeFailedTimeout',
-  'storeFailedFull',
-  'storeFailedCorrupt',
-  'storeFailedCancelled',
-] as const
-const LOAD_FAILURES = ['failureNotFound', 'failureCorrupt', 'failureError', 'failureCancelled'] as const
-
-type Made = ReturnType<typeof makeSet>
-
-function sumTenants(made: Made, row: number, fields: readonly Parameters<Made['tenantCells']['get']>[1][]): number {
-  let sum = 0
-  for (let tenant = 0; tenant < TENANTS; tenant += 1) {
-    for (const field of fields) sum += made.tenantCells.get(row * TENANTS + tenant, field)
-  }
-  return sum
-}
-
-function checkLaws(made: Made, row: number): void {
-  const sum = (...fields: Parameters<Made['tenantCells']['get']>[1][]) => sumTenants(made, row, fields)
-  const cell = (field: Parameters<Made['cells']['get']>[1]) => made.cells.get(row, field)
-  expect(sum('storeSubmittedRequests')).toBe(sum('storeCompletedRequests') + cell('inflightStores'))
-  expect(sum('storeSubmittedObjects')).toBe(
-    sum('storeCompletedObjects', ...STORE_FAILURES) + cell('inflightStoreObjects'),
-  )
-  expect(sum('loadSubmittedRequests')).toBe(sum('loadCompletedRequests') + cell('inflightLoads'))
-  expect(sum('loadSubmittedObjects')).toBe(sum('loadCompletedObjects', ...LOAD_FAILURES) + cell('inflightLoadObjects'))
+function checkLaws(made: ReturnType<typeof makeSet>, row: number): void {
+  checkTrafficLaws(made, row)
+  const cell = (field: Parameters<typeof made.cells.get>[1]) => made.cells.get(row, field)
   expect(cell('inflightLoadBytes')).toBe(cell('inflightLoadObjects') * SPACE.shardBytes)
 }
 

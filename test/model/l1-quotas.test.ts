@@ -7,7 +7,7 @@ import { random } from '../support/random.ts'
 const STEPS = 1500
 const TTL = 40
 const SALTS = ['alice', 'bob', '']
-const CASES = (['lru', 's3-fifo', 'arc'] as const).flatMap((policy) => [1, 2, 3, 4].map((seed) => ({ policy, seed })))
+const CASES = (['lru', 's3-fifo', 'arc', 'adaptive'] as const).flatMap((policy) => [1, 2, 3, 4].map((seed) => ({ policy, seed })))
 
 it.each(CASES)('keeps each salt under its quota, at its own cost alone: $policy, seed $seed', ({ policy, seed }) => {
   const { cache, clock, tenants } = makeL1({ capacityBytes: 60, extentBytes: 6, policy })

@@ -10,7 +10,8 @@ import type { L1Options } from '../../src/l1/options.ts'
 import { surveyTables } from '../../src/l1/recovery-survey.ts'
 import { SlotList } from '../../src/l1/slot-list.ts'
 import { fusedTables, Killed, StoreFuse } from '../support/killed-tables.ts'
-import { chainOf, openSpace, SMALL_L1, TENANT_ROWS } from '../support/l1.ts'
+import { chainOf, SMALL_L1, TENANT_ROWS } from '../support/l1.ts'
+import { anyPath, L1_POLICIES, type L1Shape, openSpaces } from '../support/l1-shapes.ts'
 import { random } from '../support/random.ts'
 
 const TTL = 50
@@ -20,13 +21,7 @@ const OWNERS = 4
 /** Owners below this one are workers, which live on when the engine dies. */
 const WORKERS = 3
 
-interface Shape {
-  readonly name: string
-  readonly options: Partial<L1Options>
-  readonly spaces: readonly { salt: string; ranks: number; shardBytes: number; tenant: number }[]
-}
-
-const SHAPES: readonly Shape[] = [
+const SHAPES: readonly L1Shape[] = [
   {
     name: 'one rank',
     options: { capacityBytes: 160, extentBytes: 32 },
@@ -80,7 +75,7 @@ class Scene {
   readonly fuse = new StoreFuse()
   readonly arena: Uint8Array
   readonly options: L1Options
-  readonly shape: Shape
+  readonly shape: L1Shape
   readonly next: (limit: number) => number
   readonly tables: ReturnType<typeof mapTables>
   readonly startMs = this.clock.nowMs()
@@ -95,7 +90,7 @@ class Scene {
   writers: Copy[] = []
   readers: Copy[] = []
 
-  constructor(shape: Shape, policy: L1Options['policy'], seed: number) {
+  constructor(shape: L1Shape, policy: L1Options['policy'], seed: number) {
     this.shape = shape
     this.options = { ...SMALL_L1, ...shape.options, policy }
     this.arena = new Uint8Array(this.options.capacityBytes)
@@ -122,9 +117,7 @@ class Scene {
         this.arena.copyWithin(to, from, from + bytes)
       },
     })
-    this.spaces = this.shape.spaces.map((spec) =>
-      openSpace(this.cache, { ...spec, model: `m${spec.ranks}-${spec.shardBytes}` }),
-    )
+    this.spaces = openSpaces(this.cache, this.shape)
   }
 
   /** What is left of the engine is opened again; the workers below `WORKERS` have not noticed. */
@@ -150,17 +143,13 @@ class Scene {
     return Uint8Array.from({ length: shardBytes }, (_, at) => (Math.imul(seed, at + 3) >>> 11) & 255)
   }
 
-  anyPath(): number[] {
-    return Array.from({ length: 1 + this.next(6) }, () => this.next(3))
-  }
-
   anySpace(): SpaceId {
     return this.spaces[this.next(this.spaces.length)]!
   }
 
   reserve(): void {
     const space = this.anySpace()
-    const path = this.anyPath()
+    const path = anyPath(this.next)
     const rank = this.next(this.cache.spaces.spec(space).ranks)
     const owner = this.next(OWNERS)
     const during = owner < WORKERS ? 'store' : 'load'
@@ -191,7 +180,7 @@ class Scene {
 
   lookup(): void {
     const space = this.anySpace()
-    const path = this.anyPath()
+    const path = anyPath(this.next)
     const run = this.cache.residentRun(space, chainOf(path), 0, path.length)
     if (run === 0) return
     const owner = this.next(OWNERS)
@@ -259,7 +248,7 @@ class Scene {
       () => this.reserve(),
       () => void this.cache.evictTo(this.next(Math.ceil(this.cache.usageBytes) + 1), 1 + this.next(3)),
       () => {
-        const path = this.anyPath()
+        const path = anyPath(this.next)
         if (this.next(4) !== 0) return
         this.cache.remove({ space: this.anySpace(), chain: chainOf(path), from: 0, to: path.length }, 'delete')
       },
@@ -318,8 +307,9 @@ class Scene {
   }
 }
 
-const POLICIES = ['lru', 's3-fifo', 'arc'] as const
-const CASES = SHAPES.flatMap((shape) => POLICIES.flatMap((policy) => [1, 2].map((seed) => ({ shape, policy, seed }))))
+const CASES = SHAPES.flatMap((shape) =>
+  L1_POLICIES.flatMap((policy) => [1, 2].map((seed) => ({ shape, policy, seed }))),
+)
 
 it.each(CASES)(
   'loses no acknowledged chunk and serves no wrong byte, killed at any store: $shape.name, $policy, seed $seed',

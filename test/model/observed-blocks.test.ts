@@ -117,9 +117,11 @@ it.each([1, 2, 3, 4, 5])('ObservedBlocks tells the same lives as plain objects (
     expect(totals.get(0, 'observedUsedBlocks')).toBe(oracle.used())
     expect(totals.get(0, 'observedBlocks')).toBe(oracle.lives.size)
   }
-  const told = sink.published.map(
-    ({ type, tenant, a, b }) => `${type === L0_BLOCK_EVICTED ? 'evicted' : 'reused'} ${tenant} ${a} ${b}`,
-  )
+  const told = sink.published.map(({ type, tenant, a, b, c }) => {
+    const isEvicted = type === L0_BLOCK_EVICTED
+    expect(isEvicted ? c : b).toBe(1) // block
+    return isEvicted ? `evicted ${tenant} ${a} ${b}` : `reused ${tenant} ${a} 0`
+  })
   expect(told).toEqual(oracle.events)
   for (const what of ['allocated', 'reused', 'evicted'] as const) {
     for (const tenant of [0, 1]) {

@@ -22,11 +22,15 @@ export interface CommandResult {
   readonly stderr: string
 }
 
-/** Runs a command of the CLI to its end. One that does not end is killed after `deadlineMs`. */
-export async function runCommand(argv: readonly string[], deadlineMs = 30_000): Promise<CommandResult> {
+/** Runs a command of the CLI to its end. One that does not end is killed after `deadlineMs`. @param env more variables */
+export async function runCommand(
+  argv: readonly string[],
+  deadlineMs = 30_000,
+  env: Readonly<Record<string, string>> = {},
+): Promise<CommandResult> {
   const child = spawn(process.execPath, [MAIN, ...argv], {
     cwd: REPOSITORY,
-    env: ENVIRONMENT,
+    env: { ...ENVIRONMENT, ...env },
     timeout: deadlineMs,
     killSignal: 'SIGKILL',
   })
@@ -49,6 +53,8 @@ export interface EngineProcessOptions {
   readonly flags?: readonly string[]
   /** Flags of node itself. */
   readonly nodeFlags?: readonly string[]
+  /** More variables. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** A running `kvtier serve`, with everything it printed. */
@@ -67,13 +73,14 @@ export class EngineProcess {
 
   /** Starts an engine on free ports. Resolves once everything listens; throws what it printed when it gives up. */
   static async start(options: EngineProcessOptions): Promise<EngineProcess> {
-    const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, httpPort = 0, flags = [], nodeFlags = [] } = options
+    const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, httpPort = 0 } = options
+    const { flags = [], nodeFlags = [], env = {} } = options
     const ports = ['--http-port', String(httpPort), '--prometheus-port', '0', '--mp-port', String(mpPort)]
     const argv = ['serve', '--data-dir', dataDir, ...ports]
     const size = l1Size === '' ? [] : ['--l1-size', l1Size]
     const child = spawn(process.execPath, [...nodeFlags, main, ...argv, ...size, ...flags], {
       cwd: REPOSITORY,
-      env: ENVIRONMENT,
+      env: { ...ENVIRONMENT, ...env },
     })
     const printed = collect(child)
     const exit = once(child, 'close').then(([code]) => code as number | null)

@@ -1,5 +1,5 @@
 import { ManualClock } from '../../src/core/clock.ts'
-import { CHUNK_ASKED } from '../../src/events/catalogue.ts'
+import { CHUNK_ASKED, CHUNK_RETRIEVED, CHUNK_STORED } from '../../src/events/catalogue.ts'
 import { chunkTag } from '../../src/events/chunk-tag.ts'
 import { EVENT_TYPES } from '../../src/events/define.ts'
 import { MetricCells, type TableName } from '../../src/metrics/cells.ts'
@@ -22,6 +22,9 @@ export const HOSTILE_LABELS = [
   '#',
   ' ',
 ]
+
+/** Payloads that say how many samples an event stands for. */
+const COUNTS = new Set(['blocks', 'chunks', 'shards'])
 
 export interface Measured {
   readonly cells: MetricCells
@@ -59,10 +62,15 @@ export function recordEverything(): Measured {
   for (const tenant of tenants) {
     for (const type of EVENT_TYPES) {
       if (type.id === CHUNK_ASKED.id) continue
-      recorder.record(type.id, tenant, clock.nowMs(), amount++ / 7, 0.25, adapters[tenant % adapters.length]!)
+      const [a = 0, b = 0, c = 0] = type.payload.map((name, at) => {
+        if (name === 'adapter') return adapters[tenant % adapters.length]!
+        if (COUNTS.has(name)) return 1 + (amount++ % 3)
+        return at === 0 ? amount++ / 7 : 0.25
+      })
+      recorder.record(type.id, tenant, clock.nowMs(), a, b, c)
     }
-    recorder.record(EVENT_TYPES.find(({ name }) => name === 'chunk_stored')!.id, tenant, 1, 7, 9, 0)
-    recorder.record(EVENT_TYPES.find(({ name }) => name === 'chunk_reused')!.id, tenant, 1, 0.5, 7, 9)
+    recorder.record(CHUNK_STORED.id, tenant, 1, chunkTag(7, 9, tenant), 0, 0)
+    recorder.record(CHUNK_RETRIEVED.id, tenant, 1, chunkTag(7, 9, tenant), 0, 0)
   }
   for (let i = 0; i < 40; i += 1) recorder.record(CHUNK_ASKED.id, 0, 1, chunkTag(i % 20, 0, 0), 1, i)
   for (let i = 0; i < 70; i += 1) cells.bus.publish(EVENT_TYPES[i % EVENT_TYPES.length]!, 0, clock.nowMs())

@@ -13,12 +13,16 @@ export interface PublishedEvent {
   readonly tenant: number
   readonly a: number
   readonly b: number
+  readonly c: number
 }
 
 /** A sink that keeps everything. */
 export function recordingSink(): EventSink & { readonly published: PublishedEvent[] } {
   const published: PublishedEvent[] = []
-  return { published, publish: (type, tenant, _timeMs, a = 0, b = 0) => void published.push({ type, tenant, a, b }) }
+  return {
+    published,
+    publish: (type, tenant, _timeMs, a = 0, b = 0, c = 0) => void published.push({ type, tenant, a, b, c }),
+  }
 }
 
 /** A block manager with 16 blocks of 16 bytes unless told otherwise, and all that it was given. */

@@ -32,6 +32,7 @@ export function makeSet(seed = 1) {
   const events: { type: string; tenant: number; a: number; b: number; c: number }[] = []
   const changes: string[] = []
   const errors: unknown[] = []
+  const reached: string[] = []
   const set = new AdapterSet({
     clock,
     random: () => next(1000) / 1000,
@@ -45,9 +46,10 @@ export function makeSet(seed = 1) {
     states,
     tenantRows: TENANTS,
     onState: (name, state, before) => void changes.push(`${name}: ${before ?? 'new'} -> ${state}`),
+    onReached: (name) => void reached.push(name),
     onError: (_name, error) => void errors.push(error),
   })
-  return { set, clock, cells, tenantCells, states, events, changes, errors }
+  return { set, clock, cells, tenantCells, states, events, changes, errors, reached }
 }
 
 /** Lets everything run that waits for nothing but its turn. */

@@ -1,3 +1,4 @@
+import { expect } from 'vitest'
 import { MpClient } from '../../src/client/mp-client.ts'
 import { ChunkHasher } from '../../src/core/chunk-hash.ts'
 import { SystemClock } from '../../src/core/clock.ts'
@@ -7,6 +8,7 @@ import { PromptHasher } from '../../src/engine/prompt-hasher.ts'
 import type { WireContext, WireKey, WireSlot } from '../../src/protocol/mp/messages.ts'
 import { MpServer } from '../../src/server/mp/mp-server.ts'
 import type { MpOptions } from '../../src/server/options.ts'
+import { checkLaws } from './conservation-laws.ts'
 import { type EngineSetup, makeEngine } from './engine.ts'
 
 export const MP_OPTIONS: MpOptions = {
@@ -27,6 +29,8 @@ export const SHARD_BYTES = 2 * 1 * CHUNK * 16 * 2
 const hasher = await ChunkHasher.create()
 
 export interface MpSetup extends Partial<EngineSetup> {
+  /** Default: 0. The clock is the test's. */
+  readonly queryHoldMs?: number
   readonly mp?: Partial<MpOptions>
   /** Where prompts of more than `inlineChunks` are hashed. */
   readonly lane?: HashLane
@@ -34,7 +38,7 @@ export interface MpSetup extends Partial<EngineSetup> {
 }
 
 /** An engine in this process that serves the MP wire on a real socket, on a manual clock. */
-export async function startMp({ mp = {}, lane, inlineChunks = 64, ...setup }: MpSetup = {}) {
+export async function startMp({ mp = {}, lane, inlineChunks = 64, queryHoldMs = 0, ...setup }: MpSetup = {}) {
   const runtime = makeEngine({ seed: 1, ...setup })
   const { engine, memory, clock } = runtime
   const lines: string[] = []
@@ -48,6 +52,7 @@ export async function startMp({ mp = {}, lane, inlineChunks = 64, ...setup }: Mp
       models: new ModelRegistry(16, memory!.length),
       hasher: prompts,
       clock,
+      queryHoldMs,
       segment: { name: 'kvtier-test', bytes: memory!.length, restoreName() {} },
       log,
       onError: (error) => errors.push(error),
@@ -79,6 +84,14 @@ export async function startMp({ mp = {}, lane, inlineChunks = 64, ...setup }: Mp
 }
 
 export type Mp = Awaited<ReturnType<typeof startMp>>
+
+/** Ends an engine of a test: every law holds, and nothing that only a bug can cause was seen. */
+export function closeSound(mp: Mp): void {
+  checkLaws(mp.engine)
+  expect(mp.bugs).toEqual([])
+  expect(mp.errors).toEqual([])
+  mp.close()
+}
 
 export function contextOf(instanceId: bigint, more: Partial<WireContext> = {}): WireContext {
   const base = {

@@ -49,7 +49,11 @@ export class PeerDouble {
   /** Which bit `altered` turns round; undefined = one in the middle. */
   altered: { readonly at: number; readonly bit: number } | undefined
   /** Told apart by path: `lookup` or `fetch`. */
-  readonly seen: { readonly kind: 'lookup' | 'fetch'; readonly authorization: string | undefined }[] = []
+  readonly seen: {
+    readonly kind: 'lookup' | 'fetch'
+    readonly authorization: string | undefined
+    readonly traceparent: string | undefined
+  }[] = []
   /** Answers that are still to be sent whole. */
   busy = 0
   readonly url: string
@@ -88,7 +92,8 @@ export class PeerDouble {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { pathname } = new URL(request.url!, this.url)
     const isLookup = pathname === '/v1/chunks/lookup'
-    this.seen.push({ kind: isLookup ? 'lookup' : 'fetch', authorization: request.headers.authorization })
+    const { authorization, traceparent } = request.headers as Record<string, string | undefined>
+    this.seen.push({ kind: isLookup ? 'lookup' : 'fetch', authorization, traceparent })
     const manner = isLookup ? this.asking : this.fetching
     if (manner === 'silent') return
     if (!['stalls', 'babbles', 'huge'].includes(manner)) {

@@ -13,3 +13,13 @@ export const withConversationTrace = skipUnless(
   hasConversationTrace,
   'mooncake_conversation_trace.jsonl is not in ../shared/data/traces',
 )
+
+/** The public trace of software agents at work: 402 requests of 20 sessions, with their texts. */
+export const AGENT_TRACE = join(REPOSITORY, '../shared/data/traces/lmcache_agent_miniswe.jsonl.gz')
+
+export const hasAgentTrace = existsSync(AGENT_TRACE)
+
+export const withAgentTrace = skipUnless(
+  hasAgentTrace,
+  'lmcache_agent_miniswe.jsonl.gz is not in ../shared/data/traces',
+)

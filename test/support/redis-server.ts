@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { acceptsAt, freePort } from './free-port.ts'
 import { skipUnless } from './skip-unless.ts'
 import { until } from './until.ts'
 
@@ -89,7 +89,7 @@ export class RedisServer {
     await until(`${this.program} listens`, async () => {
       if (failure !== undefined || child.exitCode !== null)
         throw new Error(`${this.program} did not start`, { cause: failure })
-      return (await accepts(this.port)) ? true : undefined
+      return (await acceptsAt(this.port)) ? true : undefined
     })
   }
 
@@ -167,24 +167,4 @@ export function makeCertificates(): TestCertificates {
 
 function cliOf(program: RedisProgram): string {
   return program.replace('-server', '-cli')
-}
-
-async function accepts(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1')
-  const isOpen = await new Promise<boolean>((resolve) => {
-    socket.once('connect', () => resolve(true))
-    socket.once('error', () => resolve(false))
-  })
-  socket.destroy()
-  return isOpen
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { type AddressInfo, connect, createServer, type LookupFunction } from 'node:net'
+import type { LookupFunction } from 'node:net'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Clock, SystemClock } from '../../src/core/clock.ts'
 import { S3_DEFAULT, type S3AdapterOptions } from '../../src/l2/adapters/s3/options.ts'
 import { S3Adapter } from '../../src/l2/adapters/s3.ts'
+import { acceptsAt, freePort } from './free-port.ts'
 import type { TestCertificates } from './redis-server.ts'
 import { skipUnless } from './skip-unless.ts'
 import { until } from './until.ts'
@@ -110,7 +111,7 @@ export class S3Server {
     this.#child = child
     await until('the S3 server', async () => {
       if (child.exitCode !== null) throw new Error(`the S3 server ended with ${child.exitCode}`)
-      return (await accepts(this.port)) ? true : undefined
+      return (await acceptsAt(this.port)) ? true : undefined
     })
   }
 
@@ -140,24 +141,4 @@ export class S3Server {
 export const loopbackLookup: LookupFunction = (_name, options, done) => {
   if (options.all) done(null, [{ address: '127.0.0.1', family: 4 }])
   else done(null, '127.0.0.1', 4)
-}
-
-async function accepts(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1')
-  const isOpen = await new Promise<boolean>((resolve) => {
-    socket.once('connect', () => resolve(true))
-    socket.once('error', () => resolve(false))
-  })
-  socket.destroy()
-  return isOpen
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

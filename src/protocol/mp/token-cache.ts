@@ -1,4 +1,4 @@
-import type { KnownWords, WordsMemory } from '../msgpack/reader.ts'
+import type { KnownWords, ReadWords, WordsMemory } from '../msgpack/reader.ts'
 
 /** Shorter lists are read as fast as they are compared; longer ones would be much to keep. */
 const BYTES_MIN = 512
@@ -24,6 +24,7 @@ const NO_WORDS: Uint32Array = new Uint32Array(0)
  * continues, else of the oldest.
  */
 export class TokenCache implements WordsMemory {
+  readonly readWords: ReadWords | null
   /** The bytes of a list are the start of a buffer that is reused. */
   readonly #buffers: Buffer[]
   readonly #words: Uint32Array[]
@@ -35,7 +36,8 @@ export class TokenCache implements WordsMemory {
   #total = 0
   #next = 0
 
-  constructor(capacity = 256) {
+  constructor(capacity: number, readWords: ReadWords | null = null) {
+    this.readWords = readWords
     this.#buffers = new Array(capacity).fill(NO_BYTES)
     this.#words = new Array(capacity).fill(NO_WORDS)
     this.#lengths = new Uint32Array(capacity)

@@ -7,6 +7,8 @@ export type MsgpackKind = 'nil' | 'bool' | 'int' | 'float' | 'str' | 'bin' | 'ar
 const KINDS: MsgpackKind[] = []
 
 const NO_BYTES = new Uint8Array(0)
+/** Shorter lists are not worth a call. */
+const NATIVE_WORDS_MIN = 64
 
 /** Words that were read before. */
 export interface KnownWords {
@@ -18,8 +20,17 @@ export interface KnownWords {
   readonly place: number
 }
 
+/**
+ * Reads the words of an array, as `MsgpackReader` does: into `words`, from `from` on.
+ *
+ * @param at where the first of them begins. @returns where what follows begins; -1 when there is anything else.
+ */
+export type ReadWords = (bytes: Uint8Array, at: number, words: Uint32Array, from: number) => number
+
 /** Remembers lists of words by the bytes they came in. */
 export interface WordsMemory {
+  /** Reads what is not known. Null = the reader does. */
+  readonly readWords: ReadWords | null
   /** The longest known list of at most `count` words whose bytes are those of `bytes` from `at` on. */
   find(bytes: Uint8Array, at: number, count: number): KnownWords | null
   /** Remembers what was read. @param continued the list found, that these words begin with. */
@@ -188,7 +199,7 @@ export class MsgpackReader {
     if (known?.words.length === count) return known.words
     const words = new Uint32Array(count)
     if (known !== null) words.set(known.words)
-    this.#readWords(words, known?.words.length ?? 0)
+    this.#readWords(words, known?.words.length ?? 0, memory?.readWords ?? null)
     if (this.#isBroken) return new Uint32Array(0)
     memory?.add(this.#bytes.subarray(start, this.#at), words, known)
     return words
@@ -211,9 +222,15 @@ export class MsgpackReader {
     return words
   }
 
-  /** Reads behind the first `from` words. */
-  #readWords(words: Uint32Array, from: number): void {
+  /** Reads behind the first `from` words. @param native reads longer lists, if there is one. */
+  #readWords(words: Uint32Array, from: number, native: ReadWords | null): void {
     const bytes = this.#bytes
+    if (native !== null && words.length - from >= NATIVE_WORDS_MIN) {
+      const end = native(bytes, this.#at, words, from)
+      if (end < 0) this.#isBroken = true
+      else this.#at = end
+      return
+    }
     const view = this.#view
     const quickEnd = bytes.length - 5 // no form below is longer
     let at = this.#at

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { crc32 } from 'node:zlib'
 import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
+import { crc32 } from '../../native/checksum.ts'
 import type { EnginePort, ShardRef, SlotLease } from './engine-port.ts'
 
 /** Bytes of a response that are handed to the socket at a time. The event loop runs in between. */

@@ -28,8 +28,8 @@ export interface EnginePort {
 
   /** Whether the shard can be read, and its length. Touches and counts nothing. */
   statShard(shard: ShardRef): Promise<{ status: 'hit'; length: number } | { status: 'miss' }>
-  /** found[i] = 1 when shard i of the batch can be read. Touches and counts nothing. */
-  statShards(batch: ShardBatch): Promise<Uint8Array>
+  /** found[i] = 1 when shard i of the batch can be read. Touches and counts nothing. @param traceparent of the request */
+  statShards(batch: ShardBatch, traceparent?: string): Promise<Uint8Array>
   /**
    * Leases one shard for reading, and counts it as served once the lease is released with `served`.
    *

@@ -30,7 +30,7 @@ export interface StoragePort {
   cancelJob(id: string): Promise<JobInfo>
 
   /** For the detail of readiness. */
-  health(): Promise<AdapterHealth[]>
+  health(): Promise<AdapterReadiness[]>
 }
 
 export type AdapterStateName = 'active' | 'draining' | 'removed' | 'failed'
@@ -40,6 +40,11 @@ export interface AdapterHealth {
   readonly name: string
   readonly state: AdapterStateName
   readonly circuit: CircuitName
+}
+
+export interface AdapterReadiness extends AdapterHealth {
+  /** Its server was reached since the adapter was attached. */
+  readonly reached: boolean
 }
 
 export interface AdapterInfo extends AdapterHealth {

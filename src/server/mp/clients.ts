@@ -19,6 +19,8 @@ const QUEUED_BYTES_MAX = 64 * 1024 * 1024
 export class LookupJob {
   /** Where the session of the request is. */
   space: SpaceId | null = null
+  /** Its prompt is being hashed: nothing was asked of the engine yet. */
+  isHashing = false
   isConsumed = false
   #hold: LookupHold | null = null
   #isDone = false

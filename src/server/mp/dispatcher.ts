@@ -1,4 +1,5 @@
 import { CacheError } from '../../core/errors.ts'
+import { addonOrNull } from '../../native/addon.ts'
 import { decodeIncoming, decodeOp } from '../../protocol/mp/codec.ts'
 import type { ServedOp } from '../../protocol/mp/generations.ts'
 import type { Envelope, Incoming, Request, RequestOf } from '../../protocol/mp/messages.ts'
@@ -64,6 +65,9 @@ const NO: { readonly [Op in ServedOp]: Reply } = {
   get_experimental: EXPERIMENTAL,
 }
 
+/** Token lists that are remembered, of each form. */
+const KNOWN_LISTS = 256
+
 /** Operations of one client that are done in the order they came: each waits for the one before. */
 const ORDERED = new Set<string>([
   'register_kv_cache_engine_driven_context',
@@ -87,7 +91,10 @@ export class Dispatcher {
   readonly #send: Send
   readonly #onError: (error: unknown) => void
   readonly #clients: ClientTable
-  readonly #tokens = { ids: new TokenCache(), packed: new TokenCache() }
+  readonly #tokens = {
+    ids: new TokenCache(KNOWN_LISTS, addonOrNull()?.readWords ?? null),
+    packed: new TokenCache(KNOWN_LISTS),
+  }
   readonly #blocks: BlockReports
   readonly #lookups: LookupHandlers
   readonly #transfers: TransferHandlers

@@ -19,6 +19,9 @@ const UNKNOWN = intReply(0)
  *
  *   lookup --(acknowledged at once)--> hashing --> engine --> final --(answer given out, once)--> consumed
  *                                                               '--> end_session, from any state
+ *
+ * Who asks for the answer while the prompt is hashed waits for it, for a moment: hashing takes less than a turn of asking
+ * again, and asking again costs as much time of the processor as the rest of a lookup. Nothing waits for L2 so.
  */
 export class LookupHandlers {
   readonly #parts: MpParts
@@ -42,7 +45,9 @@ export class LookupHandlers {
       job.space = space
       const chunks = Math.floor(Math.min(key.end, key.tokens.length) / engine.options.chunkTokens)
       const known = sessions.chainOf(session, chunks, client, false)
+      job.isHashing = known instanceof Promise
       const chain = known instanceof Promise ? await known : known
+      job.isHashing = false
       if (chain === null || !session.isOpen || job.isDone || session.chain !== chain) return
       isAsked = true
       this.#ask(session, job, firstOf(chain, chunks), request, span)
@@ -55,18 +60,19 @@ export class LookupHandlers {
   }
 
   /** None while the lookup works; then the chunks found, once; 0 for what is unknown. */
-  query(client: Client, requestId: string): ReplyPayload {
+  query(client: Client, requestId: string): ReplyPayload | Promise<ReplyPayload> {
+    const { queryHoldMs, clock } = this.#parts
     const job = client.job(requestId)
-    if (job === undefined || job.isConsumed) return UNKNOWN
-    return job.isDone ? this.#consume(job) : NONE
+    if (job?.isHashing !== true || queryHoldMs === 0) return this.#answer(client, requestId)
+    return client.wait(job, queryHoldMs, clock).then(() => this.#answer(client, requestId))
   }
 
-  /** As `query`, once there is an answer or the time is up. */
+  /** The same, once there is an answer or the time is up. */
   async wait(client: Client, { requestId, timeoutSeconds }: RequestOf<'wait_prefetch_status'>): Promise<ReplyPayload> {
     const timeoutMs = Math.min(timeoutSeconds * 1000, WAIT_MAX_MS)
     const job = client.job(requestId)
     if (job !== undefined) await client.wait(job, timeoutMs, this.#parts.clock)
-    return this.query(client, requestId)
+    return this.#answer(client, requestId)
   }
 
   freeLocks({ key }: RequestOf<'free_lookup_locks'>): void {
@@ -122,6 +128,12 @@ export class LookupHandlers {
     return this.#parts.instances
       .list()
       .some((one) => one.model === model && one.worldSize === worldSize && one.layout.isMla)
+  }
+
+  #answer(client: Client, requestId: string): ReplyPayload {
+    const job = client.job(requestId)
+    if (job === undefined || job.isConsumed) return UNKNOWN
+    return job.isDone ? this.#consume(job) : NONE
   }
 
   /** Chunks that the lookup found and still holds. */

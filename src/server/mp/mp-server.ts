@@ -11,11 +11,16 @@ import type { MpLog, MpParts, RegisteredWorker, WorkerJournal } from './parts.ts
 import { Quarantine } from './quarantine.ts'
 import { MpRouter } from './router.ts'
 
+/** Most prompts are hashed in less. */
+const QUERY_HOLD_MS = 1
+
 export interface MpServerParts {
   readonly engine: Engine
   readonly models: ModelRegistry
   readonly hasher: PromptHasher
   readonly clock: Clock
+  /** See `MpParts.queryHoldMs`; absent: 1. */
+  readonly queryHoldMs?: number
   /** L1's memory: its name for other processes, '' when there is none. */
   readonly segment: { readonly name: string; readonly bytes: number; restoreName(): void }
   readonly log: MpLog
@@ -65,6 +70,7 @@ export class MpServer {
       instances: this.#instances,
       heldBytesMax: this.#heldBytesMax,
       clock,
+      queryHoldMs: parts.queryHoldMs ?? QUERY_HOLD_MS,
       counts: this.#counts,
       segment,
       log,

@@ -24,6 +24,8 @@ export interface MpParts {
   /** Bytes of L1 at most that workers may hold without having committed, expired leases included. */
   readonly heldBytesMax: number
   readonly clock: Clock
+  /** How long a question for the answer of a lookup may wait while its prompt is hashed. */
+  readonly queryHoldMs: number
   readonly counts: MpCounts
   /** The memory of L1, by the name that other processes map; '' when they cannot. */
   readonly segment: { readonly name: string; readonly bytes: number; restoreName(): void }

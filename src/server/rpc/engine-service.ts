@@ -10,6 +10,8 @@ import type { Quotas } from '../../engine/quotas.ts'
 import { engineStatus, notReadyReasons, type StatusFacts } from '../../engine/status.ts'
 import {
   LOOKUP_SPAN,
+  outcomeOf,
+  PEER_LOOKUP_SPAN,
   RETRIEVE_SPAN,
   SPAN_CANCELLED,
   SPAN_EXPIRED,
@@ -154,15 +156,19 @@ export class EngineService implements EnginePort {
     return { status: 'hit', length: l1.spaces.spec(space).shardBytes }
   }
 
-  async statShards({ model, salt, ranks, rank, hashes }: ShardBatch): Promise<Uint8Array> {
-    const { l1 } = this.#parts.engine
+  async statShards({ model, salt, ranks, rank, hashes }: ShardBatch, traceparent?: string): Promise<Uint8Array> {
+    const { l1, tracer } = this.#parts.engine
+    const span = traceparent === undefined ? NO_SPAN : tracer.remote(PEER_LOOKUP_SPAN, traceparent)
     const chain = HashChain.of(hashes)
     const space = l1.spaces.find(model, salt, ranks)
     const found = new Uint8Array(chain.count)
-    if (space === -1) return found
-    for (let index = 0; index < chain.count; index += 1) {
+    let count = 0
+    for (let index = 0; space !== -1 && index < chain.count; index += 1) {
       found[index] = l1.queries.isReadable(space, rank, chain, index) ? 1 : 0
+      count += found[index]!
     }
+    const tenant = space === -1 ? NO_ROW : l1.spaces.spec(space).tenant
+    tracer.end(span, outcomeOf(count, chain.count), tenant, NO_ROW, chain.count, 0, count)
     return found
   }
 

@@ -7,8 +7,8 @@ import { CIRCUITS } from '../../l2/circuit-breaker.ts'
 import type { JobTable } from '../../l2/jobs/job-table.ts'
 import type { AdapterOptions } from '../../l2/options.ts'
 import type {
-  AdapterHealth,
   AdapterInfo,
+  AdapterReadiness,
   DrainRequest,
   JobInfo,
   JobOrder,
@@ -141,9 +141,9 @@ export class StorageService implements StoragePort {
     throw new CacheError('NOT_FOUND', `the job ${id} has ended: it is ${state}`, { field: 'id' })
   }
 
-  async health(): Promise<AdapterHealth[]> {
-    return this.#parts.adapters.all().map(({ name, state, circuit }) => {
-      return { name, state, circuit: CIRCUITS[circuit.state]! }
+  async health(): Promise<AdapterReadiness[]> {
+    return this.#parts.adapters.all().map(({ name, state, circuit, isReached }) => {
+      return { name, state, circuit: CIRCUITS[circuit.state]!, reached: isReached }
     })
   }
 
@@ -178,7 +178,8 @@ export class StorageService implements StoragePort {
 const NEVER = new AbortController().signal
 
 function whyNot({ state, circuit }: Attached): string {
-  return state === 'failed' ? 'failed' : `left alone after failures (circuit ${CIRCUITS[circuit.state]})`
+  if (state === 'failed') return 'failed'
+  return circuit.isHeld ? 'not reached yet' : `left alone after failures (circuit ${CIRCUITS[circuit.state]})`
 }
 
 function notFound(name: string): CacheError {

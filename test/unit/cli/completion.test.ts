@@ -17,7 +17,7 @@ describe('completion', () => {
   it('offers commands, options and choices in bash', async () => {
     expect(await bashOffers('kvtier', 'rep')).toEqual(['replay'])
     expect(await bashOffers('kvtier', 'replay', 'x', '--l1-c')).toEqual(['--l1-chunks'])
-    expect(await bashOffers('kvtier', 'replay', '--policy', '')).toEqual(['lru', 's3-fifo', 'arc'])
+    expect(await bashOffers('kvtier', 'replay', '--policy', '')).toEqual(['lru', 's3-fifo', 'arc', 'adaptive'])
     expect(await bashOffers('kvtier', 'print', 'met')).toEqual(['metrics'])
   })
 

@@ -235,7 +235,7 @@ const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
   [['--l1-size', '1GiB', '--l1-size', '2GiB'], '--l1-size', 'given twice'],
   [['--l1-high', '1.5'], '--l1-high', 'from 0 to 1'],
   [['--l1-high', '0.5', '--l1-low', '0.9'], '--l1-low', 'not above the high'],
-  [['--l1-policy', 'fifo'], '--l1-policy', 'lru, s3-fifo, arc'],
+  [['--l1-policy', 'fifo'], '--l1-policy', 'lru, s3-fifo, arc, adaptive'],
   [['--l1-ghosts', '100000000'], '--l1-ghosts', 'fewer ghosts'],
   [['--observability-enabled'], '--observability-enabled', 'write --otlp-endpoint'],
   [['--otlp-endpoint', 'collector:4318'], '--otlp-endpoint', 'http:// or https://'],

@@ -39,7 +39,7 @@ it('tells the lifetime and the idle time of a block whose id is given to other t
   tell(10, 'a', [1], run(0, 4))
   end(25, 'a')
   tell(40, 'b', [1], run(100, 4))
-  expect(sink.published).toEqual([{ type: L0_BLOCK_EVICTED, tenant: TENANT, a: 30, b: 15 }])
+  expect(sink.published).toEqual([{ type: L0_BLOCK_EVICTED, tenant: TENANT, a: 30, b: 15, c: 1 }])
   expect(counts()).toEqual([2, 0, 1])
 })
 
@@ -48,7 +48,7 @@ it('counts the leading blocks that are reported with the same tokens as reused, 
   tell(0, 'a', [1, 2, 3], run(0, 12))
   end(5, 'a')
   tell(7, 'b', [1, 2, 9], [...run(0, 8), ...run(50, 4)])
-  expect(sink.published).toEqual([1, 2].map(() => ({ type: L0_BLOCK_REUSED, tenant: TENANT, a: 2, b: 0 })))
+  expect(sink.published).toEqual([1, 2].map(() => ({ type: L0_BLOCK_REUSED, tenant: TENANT, a: 2, b: 1, c: 0 })))
   expect(counts()).toEqual([4, 2, 0])
 })
 

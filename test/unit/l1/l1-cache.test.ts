@@ -190,8 +190,8 @@ it('reports an evicted chunk that is asked for again once', () => {
   l1.cache.noteAsked(space, chain, 0, 1)
   l1.cache.noteAsked(space, chain, 0, 1)
   store(l1, space, [1])
-  expect(l1.events.named(L1_GHOST_SEEN).map((event) => event.values)).toEqual([[5]])
-  expect(l1.events.named(L1_SHARD_LEFT).map((event) => event.values)).toEqual([[1, 1]])
+  expect(l1.events.named(L1_GHOST_SEEN).map((event) => event.values)).toEqual([[5, 1]])
+  expect(l1.events.named(L1_SHARD_LEFT).map((event) => event.values)).toEqual([[1, 1, 1]])
 })
 
 it('measures reuse from the last store or retrieval, over an eviction and a load', () => {

@@ -9,7 +9,7 @@ import { chainOf, makeL1, openSpace } from '../../support/l1.ts'
 const CHUNKS = 64
 const ROUNDS = 200
 
-it.each(['lru', 's3-fifo', 'arc'] as const)(
+it.each(['lru', 's3-fifo', 'arc', 'adaptive'] as const)(
   'a chunk costs L1 no heap: lookups, leases, stores and evictions (%s)',
   (policy) => {
     const { cache, tenants } = makeL1(

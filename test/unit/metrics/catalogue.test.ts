@@ -12,6 +12,7 @@ const INTERFACE = JSON.parse(
 const INTERNAL_FIELDS: Record<string, string> = {
   'engine.peerAdapters': 'only makes active_p2p_lookup_jobs appear',
   'sampling.askedBelow': 'a wish of the recorder to the engine; reuse_history_sample_ratio shows it as a ratio',
+  'sampling.usedBelow': 'the same of the history of reuse',
 }
 
 const ALWAYS = [

@@ -1,5 +1,12 @@
 import { expect, it } from 'vitest'
-import { CHUNK_ASKED, CHUNK_REUSED, CHUNK_STORED, L0_L1_STORED, L2_LOADED } from '../../../src/events/catalogue.ts'
+import {
+  CHUNK_ASKED,
+  CHUNK_RETRIEVED,
+  CHUNK_REUSED,
+  CHUNK_STORED,
+  L0_L1_STORED,
+  L2_LOADED,
+} from '../../../src/events/catalogue.ts'
 import { chunkTag } from '../../../src/events/chunk-tag.ts'
 import { LOOPS } from '../../../src/events/counters.ts'
 import { CATALOGUE } from '../../../src/metrics/catalogue.ts'
@@ -131,14 +138,16 @@ it('records rates in GB/s with the label of the adapter, and nothing for a batch
 it('takes the distance of a reuse among the chunks stored and reused, tenants apart', () => {
   const { reader, recorder, cells } = measured()
   const [one, two] = [cells.tenants.tenantOf('m', 's'), cells.tenants.tenantOf('m', 't')]
-  for (let i = 0; i < 4; i += 1) recorder.record(CHUNK_STORED.id, one, 1, i, i, 0)
-  recorder.record(CHUNK_STORED.id, two, 1, 0, 0, 0) // same hash, another tenant
-  recorder.record(CHUNK_REUSED.id, one, 1, 9, 0, 0) // since then: 1, 2, 3 and the other tenant's
-  recorder.record(CHUNK_REUSED.id, one, 1, 9, 0, 0) // at once
+  for (let i = 0; i < 4; i += 1) recorder.record(CHUNK_STORED.id, one, 1, chunkTag(i, i, 0), 0, 0)
+  recorder.record(CHUNK_STORED.id, two, 1, chunkTag(0, 0, 1), 0, 0) // same hash, another tenant's space
+  recorder.record(CHUNK_RETRIEVED.id, one, 1, chunkTag(0, 0, 0), 0, 0) // since then: 1, 2, 3 and the other tenant's
+  recorder.record(CHUNK_RETRIEVED.id, one, 1, chunkTag(0, 0, 0), 0, 0) // at once
+  recorder.record(CHUNK_REUSED.id, one, 1, 9, 2, 0) // the two, in one event
   const parsed = scrape(reader)
   expect(seriesValue(parsed, 'cache_mp_real_reuse_gap_objects_sum', TENANT)).toBe(4)
   expect(seriesValue(parsed, 'cache_mp_real_reuse_gap_objects_count', TENANT)).toBe(2)
   expect(seriesValue(parsed, 'cache_mp_real_reuse_gap_seconds_sum', TENANT)).toBe(18)
+  expect(seriesValue(parsed, 'cache_mp_real_reuse_gap_seconds_count', TENANT)).toBe(2)
 })
 
 it('tells what another L1 size would have hit, and asks producers to leave out what is not followed', () => {

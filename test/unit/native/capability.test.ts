@@ -26,3 +26,9 @@ it('a machine where koffi cannot be loaded gets a reason', () => {
   expect(sharedMemory.available).toBe(false)
   expect(sharedMemory.reason).toContain('no binary for this platform')
 })
+
+it('the addon is there, or there is a reason', () => {
+  const { addon } = capability()
+  expect(addon.reason === undefined).toBe(addon.available)
+  expect(addon.processor !== undefined).toBe(addon.available)
+})

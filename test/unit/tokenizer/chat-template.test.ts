@@ -81,15 +81,55 @@ describe('a template is stopped', () => {
     ],
     ['that calls itself', '{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}'],
     ['that nests deeply', `${'{% if true %}'.repeat(20_000)}${'{% endif %}'.repeat(20_000)}`],
+    ['that indents by gigabytes', '{{ "a\\nb" | indent(1000000000) }}'],
+    ['that indents JSON by gigabytes', '{{ [1] | tojson(indent=1000000000) }}'],
+    [
+      'that multiplies a text by replacing',
+      `{% set ns = namespace(x="${'a'.repeat(50)}") %}${'{% set ns.x = ns.x.replace("a", ns.x) %}'.repeat(9)}`,
+    ],
+    ['that multiplies a list', `{% set ns = namespace(x=[1, 2, 3, 4]) %}${'{% set ns.x = ns.x + ns.x %}'.repeat(60)}`],
+    [
+      'that nests lists without end',
+      '{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}',
+    ],
+    ['that raises a number without end', '{{ 9 ** 9 ** 9 ** 9 }}'],
+    ['that asks for a range of nothing', '{{ range(0, 1, 0) }}'],
     ['that refuses the messages', '{{ raise_exception("roles must alternate") }}'],
     ['that is no template', '{% for %}'],
   ])('%s', (_what, template) => {
     expect(() => renderChat(template, chat(), FACTS)).toThrow(expect.objectContaining({ code: 'TEMPLATE_FAILED' }))
   })
 
-  it('and reaches nothing of the process', () => {
-    const reach = '{{ messages.constructor.constructor("return process")() }}'
-    expect(() => renderChat(reach, chat(), FACTS)).toThrow(expect.objectContaining({ code: 'TEMPLATE_FAILED' }))
+  it.each([
+    'messages.constructor.constructor("return process")()',
+    'range.constructor("return process")()',
+    'raise_exception.constructor',
+    'strftime_now.call',
+    '"".constructor',
+    '"".__class__.__mro__',
+    '[].constructor',
+    'messages.push',
+    'messages[0].__proto__',
+    'messages[0].constructor',
+    'messages[0].get.constructor',
+    'messages[0]["__proto__"]',
+    'given.constructor',
+    'namespace().__proto__',
+    'self',
+    'cycler',
+    'lipsum.__globals__',
+  ])('and reaches nothing of the process by %s', (reach) => {
+    const given = JSON.parse('{"__proto__": {"polluted": true}, "constructor": 1}')
+    const template = `{% if ${reach} is defined %}reached{% endif %}`
+    const arrive = () => renderChat(template, chat({ templateArguments: { given: {}, ...given } }), FACTS)
+    let text = ''
+    try {
+      text = arrive()
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'TEMPLATE_FAILED' })
+    }
+    expect(text).toBe('')
+    expect(({} as { polluted?: boolean }).polluted).toBeUndefined()
   })
 })
 

@@ -28,7 +28,9 @@ const HOLDERS_MAX = 65_536
  * Other engines as an L2 adapter: what they have in L1 is found and fetched over their HTTP interface.
  *
  *   lookup   all peers at once; ends when every key is found, or all have answered or failed; holders are remembered
- *   load     each shard from one of its holders, the next one when that fails; unknown holders are asked for again
+ *   load     each shard from one of its holders, the next one when that fails; unknown holders are asked for again,
+ *            and so are all other peers about a shard that none of its known holders gave: the lookup may have ended
+ *            before they had answered
  *
  * A peer answers from its L1 alone, so a question goes one hop and never round. Nothing is stored with peers, and
  * nothing of theirs is removed. A peer that is down is left alone by a circuit of its own; the others are still asked.
@@ -95,13 +97,13 @@ export class PeerAdapter implements L2Adapter {
     this.#check(signal)
     outcomes.fill(OUTCOME_FAILED, 0, batch.count)
     const holders = await this.#holdersOf(batch, signal)
-    let bytes = 0
     await this.#lanes.run(batch.count, signal, async (key) => {
-      const outcome = await this.#fetch(batch, key, holders[key]!, targets[key]!, signal)
-      outcomes[key] = outcome
-      if (outcome === OUTCOME_OK) bytes += batch.space.shardBytes
+      outcomes[key] = await this.#fetch(batch, key, holders[key]!, targets[key]!, signal)
     })
-    return bytes
+    await this.#fetchElsewhere(batch, holders, targets, outcomes, signal)
+    let loaded = 0
+    for (let key = 0; key < batch.count; key += 1) if (outcomes[key] === OUTCOME_OK) loaded += 1
+    return loaded * batch.space.shardBytes
   }
 
   /** What peers hold is theirs. */
@@ -141,11 +143,18 @@ export class PeerAdapter implements L2Adapter {
 
   /**
    * Asks all peers that are up, and remembers who has what.
+   * @param without by key: peers that are not to be answers, because they failed to give it.
    * @returns the peers that have key i, as far as they have answered by then.
    * @throws CacheError L2_UNAVAILABLE when peers were asked and all failed.
    */
-  async #ask(batch: KeyBatch, signal: AbortSignal): Promise<PeerClient[][]> {
-    const asked = this.#peers.all().filter(({ isUsable }) => isUsable)
+  async #ask(
+    batch: KeyBatch,
+    signal: AbortSignal,
+    without: readonly (readonly PeerClient[])[] = [],
+  ): Promise<PeerClient[][]> {
+    const isOut = (peer: PeerClient, key: number) => without[key]?.includes(peer) === true
+    const isWanted = (peer: PeerClient) => without.length === 0 || without.some((_, key) => !isOut(peer, key))
+    const asked = this.#peers.all().filter((peer) => peer.isUsable && isWanted(peer))
     const holders = Array.from({ length: batch.count }, (): PeerClient[] => [])
     const all = Promise.withResolvers<void>()
     let missing = batch.count
@@ -155,7 +164,7 @@ export class PeerAdapter implements L2Adapter {
       const found = await peer.lookup(batch, signal)
       if (found === undefined) failed += 1
       for (let key = 0; key < batch.count; key += 1) {
-        if (found?.[key] !== 1) continue
+        if (found?.[key] !== 1 || isOut(peer, key)) continue
         if (holders[key]!.length === 0) missing -= 1
         holders[key]!.push(peer)
         this.#note(names[key]!, holders[key]!)
@@ -183,6 +192,30 @@ export class PeerAdapter implements L2Adapter {
     }
     for (const [at, key] of unknown.entries()) known[key] = asked[at]!
     return known
+  }
+
+  /** Tries once more what every known holder failed to give, with peers that have not been tried. */
+  async #fetchElsewhere(
+    batch: KeyBatch,
+    tried: readonly (readonly PeerClient[])[],
+    targets: readonly Uint8Array[],
+    outcomes: Uint8Array,
+    signal: AbortSignal,
+  ): Promise<void> {
+    // Nobody has a shard without a holder: all were asked.
+    const left = tried.flatMap((peers, key) => (peers.length > 0 && outcomes[key] !== OUTCOME_OK ? [key] : []))
+    if (left.length === 0 || signal.aborted) return
+    const others = await this.#ask(
+      partOf(batch, left),
+      signal,
+      left.map((key) => tried[key]!),
+    ).catch(() => [])
+    await this.#lanes.run(others.length, signal, async (at) => {
+      const key = left[at]!
+      if (others[at]!.length === 0) return
+      const outcome = await this.#fetch(batch, key, others[at]!, targets[key]!, signal)
+      if (outcome === OUTCOME_OK) outcomes[key] = outcome
+    })
   }
 
   async #fetch(
@@ -228,7 +261,7 @@ function namesOf({ space, count, hashes }: KeyBatch): string[] {
 }
 
 /** Some keys of a batch. */
-function partOf({ space, hashes, parents }: KeyBatch, keys: readonly number[]): KeyBatch {
+function partOf({ space, hashes, parents, traceparent }: KeyBatch, keys: readonly number[]): KeyBatch {
   const pick = (bytes: Uint8Array) => {
     const picked = new Uint8Array(keys.length * HASH_BYTES)
     for (const [at, key] of keys.entries()) {
@@ -236,7 +269,7 @@ function partOf({ space, hashes, parents }: KeyBatch, keys: readonly number[]): 
     }
     return picked
   }
-  return { space, count: keys.length, hashes: pick(hashes), parents: pick(parents) }
+  return { space, count: keys.length, hashes: pick(hashes), parents: pick(parents), traceparent }
 }
 
 function textOf(error: unknown): string {

@@ -1,8 +1,8 @@
-import { crc32 } from 'node:zlib'
 import { Pool } from 'undici'
 import type { Clock } from '../../../core/clock.ts'
 import { CacheError } from '../../../core/errors.ts'
 import { HASH_BYTES } from '../../../core/hash-chain.ts'
+import { crc32 } from '../../../native/checksum.ts'
 import { type KeyBatch, OUTCOME_CORRUPT, OUTCOME_FAILED, OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../adapter.ts'
 import { CircuitBreaker, type CircuitWork } from '../../circuit-breaker.ts'
 import { type ResponseSink, request } from './response-reader.ts'
@@ -60,7 +60,7 @@ export class PeerClient {
       for (let from = 0; from < batch.count; from += QUESTION_SHARDS_MAX) {
         const to = Math.min(batch.count, from + QUESTION_SHARDS_MAX)
         const answer = new TextSink(64 + 8 * (to - from))
-        const headers = { ...this.#headers(), 'content-type': 'application/json' }
+        const headers = { ...this.#headers(batch), 'content-type': 'application/json' }
         const body = questionOf(batch, from, to)
         const options = { origin: this.origin, path: '/v1/chunks/lookup', method: 'POST', headers, body } as const
         const status = await this.#request(options, answer, signal, ANSWERS_MAX * this.#parts.answerMs)
@@ -80,7 +80,7 @@ export class PeerClient {
     const path = `/v1/chunks/${hexOf(batch.hashes, key)}?${query}`
     const outcome = await this.#judged('load', signal, async () => {
       try {
-        const options = { origin: this.origin, path, method: 'GET', headers: this.#headers() } as const
+        const options = { origin: this.origin, path, method: 'GET', headers: this.#headers(batch) } as const
         const status = await this.#request(options, sink, signal)
         if (status !== 200) return OUTCOME_NOT_FOUND
         return sink.isWhole ? OUTCOME_OK : OUTCOME_CORRUPT
@@ -98,9 +98,12 @@ export class PeerClient {
     return this.#pool.destroy()
   }
 
-  #headers(): Record<string, string> {
+  #headers({ traceparent }: KeyBatch): Record<string, string> {
     const token = this.#parts.token()
-    return token === '' ? {} : { authorization: `Bearer ${token}` }
+    return {
+      ...(token === '' ? {} : { authorization: `Bearer ${token}` }),
+      ...(traceparent === undefined ? {} : { traceparent }),
+    }
   }
 
   /** @returns 200, or the status of an answer that means "not here". @throws CacheError for any other. */

@@ -14,9 +14,12 @@ export function serviceCode(answer: Answer): string {
   return answer.text.includes('<Error') ? textOf(answer.text, 'Code') : ''
 }
 
-/** Answers after which the same request may go well a little later. */
+/**
+ * Answers after which the same request may go well a little later. 409: S3 says it when two operations meet
+ * (OperationAborted), gateways over file systems when a folder comes or goes in the middle of an upload.
+ */
 export function isBusy({ status }: Answer): boolean {
-  return status === 429 || status === 500 || status === 502 || status === 503 || status === 504
+  return status === 409 || status === 429 || status === 500 || status === 502 || status === 503 || status === 504
 }
 
 /**

@@ -1,7 +1,7 @@
 import { Type } from 'typebox'
 import type { Api, ApiParts } from '../api.ts'
 import { errorAnswers, NoQuery } from '../schemas.ts'
-import type { AdapterHealth } from '../storage-port.ts'
+import type { AdapterReadiness } from '../storage-port.ts'
 
 /** An engine that does not answer within this time is not ready. */
 const READINESS_TIMEOUT_MS = 1000
@@ -13,9 +13,15 @@ const Status = Type.Object(
 const Ready = Type.Object({
   ready: Type.Boolean(),
   reasons: Type.Array(Type.String()),
-  l2: Type.Array(Type.Object({ name: Type.String(), state: Type.String(), circuit: Type.String() }), {
-    description: 'L2 adapters: none of them is needed to be ready, because L1 serves without them.',
-  }),
+  l2: Type.Array(
+    Type.Object({
+      name: Type.String(),
+      state: Type.String(),
+      circuit: Type.String(),
+      reached: Type.Boolean({ description: 'False: its server has been away since the start; it is tried again.' }),
+    }),
+    { description: 'L2 adapters: none of them is needed to be ready, because L1 serves without them.' },
+  ),
 })
 
 /** Whether the process lives, whether it should get traffic, and everything it knows of itself. */
@@ -51,7 +57,7 @@ export function healthRoutes(api: Api, parts: ApiParts): void {
 
 interface Readiness {
   readonly reasons: string[]
-  readonly l2: AdapterHealth[]
+  readonly l2: AdapterReadiness[]
 }
 
 async function readiness({ engine, storage, clock }: ApiParts): Promise<Readiness> {

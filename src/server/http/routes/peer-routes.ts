@@ -14,6 +14,7 @@ import {
   NoQuery,
   RANKS_MAX,
 } from '../schemas.ts'
+import { traceOf } from '../trace-headers.ts'
 
 /** Shards of one question at most. */
 export const LOOKUP_SHARDS_MAX = 4096
@@ -36,7 +37,8 @@ const Answer = Type.Object({ found: Type.Array(Type.Boolean(), { description: 'O
  * What another engine asks before it fetches shards by `GET /v1/chunks/HASH`. Both are answered from L1 alone: an
  * engine never asks its own peers for a peer, so no question goes round.
  */
-export function peerRoutes(api: Api, { engine }: ApiParts): void {
+export function peerRoutes(api: Api, parts: ApiParts): void {
+  const { engine } = parts
   const schema = {
     summary: 'Which shards can be read',
     description: 'For peers: many shards of one rank at a time, from L1 alone. Counts and touches nothing.',
@@ -52,7 +54,8 @@ export function peerRoutes(api: Api, { engine }: ApiParts): void {
     if (layout === undefined) return { found: body.hashes.map(() => false) }
     checkSameLayout(layout, { shardBytes: body.chunk_bytes, layout: body.layout })
     const { model, ranks, rank, cache_salt: salt = '' } = body
-    const found = await engine.statShards({ model, salt, ranks, rank, hashes: hashesOf(body) })
+    const { traceparent } = traceOf(request, parts)
+    const found = await engine.statShards({ model, salt, ranks, rank, hashes: hashesOf(body) }, traceparent)
     return { found: Array.from(found, (one) => one === 1) }
   })
 }

@@ -79,6 +79,36 @@ describe('with honest peers', () => {
     expect(await loadChain(adapter, 1, 0, 3)).toEqual(Array(3).fill(OUTCOME_OK))
   })
 
+  it.each([
+    ['dies', (peer: PeerDouble) => peer.close()],
+    ['sends other bytes', (peer: PeerDouble) => Object.assign(peer, { fetching: 'altered' })],
+  ])('asks the others when the only holder that a lookup waited for %s', async (_, breakPeer) => {
+    hold(0, 0, 3)
+    hold(1, 0, 2)
+    peers[1]!.asking = 'silent'
+    const adapter = await open()
+    expect(await lookupChain(adapter, 1, 0, 3)).toEqual([1, 1, 1])
+    peers[1]!.asking = 'honest'
+    await breakPeer(peers[0]!)
+    const outcomes = await loadChain(adapter, 1, 0, 3)
+    expect(outcomes.slice(0, 2)).toEqual([OUTCOME_OK, OUTCOME_OK])
+    expect([OUTCOME_FAILED, OUTCOME_CORRUPT]).toContain(outcomes[2])
+    expect(peers[1]!.count('fetch')).toBe(2)
+    peers[0] = await PeerDouble.start()
+  })
+
+  it('tells them which trace the questions and fetches are a part of, and nothing when there is none', async () => {
+    hold(0, 0, 1)
+    const adapter = await open({ urls: [peers[0]!.url] })
+    const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
+    const batch = { ...chainBatch(SPACE, 1, 0, 1), traceparent }
+    await adapter.lookup(batch, new Uint8Array(1), NEVER)
+    await adapter.load(batch, blanks(1), new Uint8Array(1), NEVER)
+    expect(peers[0]!.seen.map((one) => one.traceparent)).toEqual([traceparent, traceparent])
+    await lookupChain(adapter, 1, 0, 1)
+    expect(peers[0]!.seen[2]).toMatchObject({ kind: 'lookup', traceparent: undefined })
+  })
+
   it('reports a shard as not found that went away after the lookup', async () => {
     hold(0, 0, 1)
     const adapter = await open()

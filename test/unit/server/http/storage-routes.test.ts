@@ -377,6 +377,6 @@ it('readiness tells the state and circuit of every adapter, and does not depend 
   const { status, body } = await ask('GET', '/readyz')
   expect([status, body]).toEqual([
     200,
-    { ready: true, reasons: [], l2: [{ name: 'disk', state: 'failed', circuit: 'closed' }] },
+    { ready: true, reasons: [], l2: [{ name: 'disk', state: 'failed', circuit: 'closed', reached: true }] },
   ])
 })

@@ -1,0 +1,200 @@
+#include <cmath>
+
+#include "gpu.h"
+
+namespace kvtier::cuda {
+
+namespace {
+
+bool isWhole(double value) { return value >= 0 && value <= 9007199254740992.0 && std::floor(value) == value; }
+
+}  // namespace
+
+/**
+ * Adds one copy, or lengthens the last one where both sides go on from it.
+ *
+ * @return INVALID_VALUE when it does not lie within the pool and the host memory.
+ */
+Result Gpu::addCopy(Transfer& transfer, const Pool& pool, double deviceOffset, double hostOffset, double length) {
+  if (!isWhole(deviceOffset) || !isWhole(hostOffset) || !isWhole(length) || length == 0) return INVALID_VALUE;
+  const auto device = static_cast<std::uint64_t>(deviceOffset);
+  const auto host = static_cast<std::uint64_t>(hostOffset);
+  const auto bytes = static_cast<std::uint64_t>(length);
+  if (device + bytes > pool.bytes || host + bytes > options_.hostBytes) return INVALID_VALUE;
+  const Copy copy{pool.base + device, options_.host + host, bytes};
+  if (!transfer.copies.empty()) {
+    Copy& last = transfer.copies.back();
+    if (last.device + last.bytes == copy.device && last.host + last.bytes == copy.host) {
+      last.bytes += bytes;
+      return SUCCESS;
+    }
+  }
+  transfer.copies.push_back(copy);
+  return SUCCESS;
+}
+
+Result Gpu::prepare(Transfer& transfer) {
+  if (options_.host == nullptr) return SUCCESS;
+  if (transfer.pool >= pools_.size() || !pools_[transfer.pool].isOpen) return INVALID_VALUE;
+  const Pool& pool = pools_[transfer.pool];
+  const double* device = transfer.offsets.data();
+  const double* host = device + transfer.count;
+  const double* lengths = host + transfer.count;
+  for (std::size_t i = 0; i < transfer.count; i += 1) {
+    const Result result = addCopy(transfer, pool, device[i], host[i], lengths[i]);
+    if (result != SUCCESS) return result;
+  }
+  return SUCCESS;
+}
+
+/** In the host's memory a shard is plane after plane, each with the bytes of the shard's blocks in their order. */
+Result Gpu::preparePaged(Transfer& transfer) {
+  if (static_cast<std::size_t>(transfer.layout) >= layouts_.size()) return INVALID_VALUE;
+  const PagedLayout& layout = layouts_[static_cast<std::size_t>(transfer.layout)];
+  const Pool& pool = pools_[layout.pool];
+  if (!pool.isOpen) return INVALID_VALUE;
+  const std::size_t perShard = transfer.blocksPerShard;
+  if (perShard == 0 || transfer.hostOffsets.size() * perShard != transfer.blocks.size()) return INVALID_VALUE;
+  const auto blockBytes = static_cast<double>(layout.blockBytes);
+  for (std::size_t shard = 0; shard < transfer.hostOffsets.size(); shard += 1) {
+    double host = transfer.hostOffsets[shard];
+    const std::int32_t* blocks = transfer.blocks.data() + shard * perShard;
+    for (const std::uint64_t plane : layout.planes) {
+      for (std::size_t i = 0; i < perShard; i += 1, host += blockBytes) {
+        if (blocks[i] < 0) return INVALID_VALUE;
+        const auto at = static_cast<double>(plane + static_cast<std::uint64_t>(blocks[i]) * layout.blockStride);
+        const Result result = addCopy(transfer, pool, at, host, blockBytes);
+        if (result != SUCCESS) return result;
+      }
+    }
+  }
+  return SUCCESS;
+}
+
+int Gpu::addLayout(PagedLayout layout, std::string& reason) {
+  int number = -1;
+  const bool isDone = onDevice([&] {
+    const bool isKnown = layout.pool < pools_.size() && pools_[layout.pool].isOpen;
+    if (!isKnown) reason = "the pool is not open";
+    else if (layout.planes.empty() || layout.blockBytes == 0) reason = "a layout has planes and blocks";
+    else if (layout.blockStride < layout.blockBytes) reason = "blocks overlap";
+    for (const std::uint64_t plane : layout.planes) {
+      if (isKnown && plane + layout.blockBytes > pools_[layout.pool].bytes) reason = "a plane begins beyond the pool";
+    }
+    if (!reason.empty()) return;
+    layouts_.push_back(layout);
+    number = static_cast<int>(layouts_.size() - 1);
+  });
+  if (!isDone) reason = "the device is closed";
+  return number;
+}
+
+bool Gpu::exportPool(IpcHandle& handle, std::string& reason) {
+  bool isDone = false;
+  const bool isOpen = onDevice([&] {
+    if (driver_->ipcGetHandle == nullptr || !pools_[0].isOpen) {
+      reason = "there is no pool to share";
+      return;
+    }
+    const Result result = driver_->ipcGetHandle(&handle, pools_[0].base);
+    isDone = result == SUCCESS;
+    if (!isDone) reason = driver_->nameOf(result);
+  });
+  if (!isOpen) reason = "the device is closed";
+  return isDone;
+}
+
+int Gpu::importPool(const IpcHandle& handle, std::uint64_t offset, std::uint64_t bytes, std::string& reason) {
+  int number = -1;
+  const bool isOpen = onDevice([&] {
+    if (driver_->ipcOpenHandle == nullptr || driver_->ipcCloseHandle == nullptr) {
+      reason = "the driver cannot share memory";
+      return;
+    }
+    Pool pool;
+    Result result = driver_->ipcOpenHandle(&pool.mapping, handle, IPC_LAZY_PEER_ACCESS);
+    if (result != SUCCESS) {
+      reason = driver_->nameOf(result);
+      if (isFatal(result)) lose(result);
+      return;
+    }
+    std::size_t mapped = 0;
+    result = driver_->pointerGetAttribute == nullptr
+                 ? NOT_SUPPORTED
+                 : driver_->pointerGetAttribute(&mapped, POINTER_RANGE_BYTES, pool.mapping);
+    if (result != SUCCESS || bytes == 0 || offset > mapped || bytes > mapped - offset) {
+      reason = result == SUCCESS ? "the pool lies beyond the allocation of the handle" : driver_->nameOf(result);
+      driver_->ipcCloseHandle(pool.mapping);
+      return;
+    }
+    pool.base = pool.mapping + offset;
+    pool.bytes = bytes;
+    pool.isOpen = true;
+    pools_.push_back(pool);
+    number = static_cast<int>(pools_.size() - 1);
+    const std::lock_guard<std::mutex> lock(lanesLock_);
+    stats_.importedPools += 1;
+  });
+  if (!isOpen) reason = "the device is closed";
+  return number;
+}
+
+void Gpu::closePool(std::uint32_t number) {
+  push({nullptr, [this, number] {
+          if (number == 0 || number >= pools_.size() || !pools_[number].isOpen) return;
+          pools_[number].isOpen = false;
+          ClosingPool closing{number, {}};
+          for (const auto& lane : lanes_) closing.until.push_back(lane->submitted);
+          closing_.push_back(std::move(closing));
+          closingPools_.store(closing_.size());
+          closeRestedPools();
+        }});
+}
+
+/** Unmaps the pools that nothing under way can touch any more. */
+void Gpu::closeRestedPools() {
+  for (std::size_t i = closing_.size(); i > 0; i -= 1) {
+    const ClosingPool& closing = closing_[i - 1];
+    {
+      const std::lock_guard<std::mutex> lock(lanesLock_);
+      bool isAtRest = true;
+      for (std::size_t lane = 0; lane < closing.until.size(); lane += 1) {
+        isAtRest = isAtRest && lanes_[lane]->posted >= closing.until[lane];
+      }
+      if (!isAtRest) continue;
+      stats_.importedPools -= 1;
+    }
+    driver_->ipcCloseHandle(pools_[closing.pool].mapping);
+    pools_[closing.pool].mapping = 0;
+    closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i - 1));
+  }
+  closingPools_.store(closing_.size());
+}
+
+bool Gpu::signal(std::size_t lane, std::uint32_t pool, std::uint64_t offset, std::uint64_t value) {
+  return push({nullptr, [=] {
+                 if (lost_.load() != SUCCESS || driver_->streamWriteValue64 == nullptr) return;
+                 if (lane >= lanes_.size() || pool >= pools_.size() || !pools_[pool].isOpen) return;
+                 if (offset % 8 != 0 || offset + 8 > pools_[pool].bytes) return;
+                 const DevicePointer address = pools_[pool].base + offset;
+                 const Result result = driver_->streamWriteValue64(lanes_[lane]->stream, address, value, 0);
+                 if (isFatal(result)) lose(result);
+                 else if (result != SUCCESS) lanes_[lane]->broken = result;
+               }});
+}
+
+bool Gpu::waitForValue(std::size_t lane, std::uint32_t pool, std::uint64_t offset, std::uint64_t value) {
+  return push({nullptr, [=] {
+                 if (lost_.load() != SUCCESS || lane >= lanes_.size()) return;
+                 Lane& stream = *lanes_[lane];
+                 const bool isKnown = driver_->streamWaitValue64 != nullptr && pool < pools_.size() &&
+                                      pools_[pool].isOpen && offset % 8 == 0 && offset + 8 <= pools_[pool].bytes;
+                 const Result result = isKnown ? driver_->streamWaitValue64(stream.stream, pools_[pool].base + offset,
+                                                                            value, WAIT_VALUE_AT_LEAST)
+                                               : INVALID_VALUE;
+                 if (isFatal(result)) lose(result);
+                 else if (result != SUCCESS) stream.broken = result;
+               }});
+}
+
+}  // namespace kvtier::cuda

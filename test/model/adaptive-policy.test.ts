@@ -1,0 +1,197 @@
+import { expect, it } from 'vitest'
+import { CHILDREN, CHUNK_WORDS, ChunkTable, FIRST_SHARD, HOLDS, NO_CHUNK, PARENT } from '../../src/l1/chunk-table.ts'
+import { HoldTree } from '../../src/l1/holds.ts'
+import { AdaptivePolicy } from '../../src/l1/policies/adaptive.ts'
+import { AGE_BUCKETS, ageBucket, REUSE_CLASSES } from '../../src/l1/policies/reuse-hazard.ts'
+import { ReuseJudge } from '../../src/l1/policies/reuse-judge.ts'
+import { UsePrints } from '../../src/l1/policies/use-prints.ts'
+import { chainOf } from '../support/l1.ts'
+import { random } from '../support/random.ts'
+
+const CHUNKS = 80
+const STEPS = 4_000
+
+/** A judge that has decided, by worths that nobody learnt. */
+class FixedJudge extends ReuseJudge {
+  readonly #worth: Float64Array
+  readonly #isByWorth: boolean
+
+  constructor(worth: Float64Array | null) {
+    super()
+    this.#worth = worth ?? new Float64Array(REUSE_CLASSES * AGE_BUCKETS)
+    this.#isByWorth = worth !== null
+  }
+
+  override get worth(): Float64Array {
+    return this.#worth
+  }
+
+  override get isByWorth(): boolean {
+    return this.#isByWorth
+  }
+}
+
+interface Chunk {
+  times: number
+  readonly depth: number
+  stamp: number
+}
+
+/** The policy, with all that happens to it written down beside it in plain objects. */
+class Scene {
+  readonly table = new ChunkTable(4 * CHUNKS, [1, 2])
+  readonly policy: AdaptivePolicy
+  readonly holds: HoldTree
+  readonly chunks = new Map<number, Chunk>()
+  readonly #judge: FixedJudge
+  readonly #evicted = new UsePrints(this.table.words, 2 * this.table.capacity)
+  #now = 0
+
+  constructor(worth: Float64Array | null) {
+    this.#judge = new FixedJudge(worth)
+    this.policy = new AdaptivePolicy(this.table, this.#judge)
+    const heard = {
+      name: 'heard',
+      bytes: 0,
+      admit: (id: number) => {
+        const parent = this.chunks.get(this.word(id, PARENT))
+        this.chunks.set(id, { times: this.#evicted.take(id), depth: (parent?.depth ?? -1) + 1, stamp: 0 })
+        this.policy.admit(id)
+      },
+      hold: (id: number) => this.policy.hold(id),
+      free: (id: number) => {
+        this.chunks.get(id)!.stamp = ++this.#now
+        this.policy.free(id)
+      },
+      touch: (id: number) => {
+        const chunk = this.chunks.get(id)!
+        chunk.times = Math.min(3, chunk.times + 1)
+        if (this.word(id, HOLDS) === 0) chunk.stamp = ++this.#now
+        this.policy.touch(id)
+      },
+      ripen: (id: number) => this.policy.ripen(id),
+      forget: (id: number, isEvicted: boolean) => this.policy.forget(id, isEvicted),
+      victim: () => this.policy.victim(),
+      verify: () => this.policy.verify(),
+    }
+    this.holds = new HoldTree(this.table, heard, () => {
+      throw new Error('a chunk with a shard left by itself')
+    })
+  }
+
+  word(id: number, field: number): number {
+    return this.table.words[id * CHUNK_WORDS + field]!
+  }
+
+  find(path: readonly number[]): number {
+    return this.table.find(0, chainOf(path).words, (path.length - 1) * 8)
+  }
+
+  request(path: readonly number[]): void {
+    const chain = chainOf(path)
+    const ids: number[] = []
+    for (let index = 0; index < chain.count; index += 1) {
+      let id = this.table.find(0, chain.words, index * 8)
+      if (id !== NO_CHUNK) {
+        this.holds.hold(id)
+        this.touchHeld(id)
+      } else {
+        if (this.chunks.size === CHUNKS && !this.evict(true)) break
+        id = this.table.insert(0, chain.words, index * 8)
+        const parent = ids.at(-1) ?? NO_CHUNK
+        this.table.words[id * CHUNK_WORDS + FIRST_SHARD] = 1
+        this.holds.bear(id, parent)
+        if (parent !== NO_CHUNK) this.table.words[parent * CHUNK_WORDS + CHILDREN]! += 1
+      }
+      ids.push(id)
+    }
+    for (const id of ids.reverse()) this.holds.drop(id)
+  }
+
+  touchHeld(id: number): void {
+    const chunk = this.chunks.get(id)!
+    chunk.times = Math.min(3, chunk.times + 1)
+    this.policy.touch(id)
+  }
+
+  /** The victim by the definition, from nothing but what was written down. */
+  expectedVictim(): number {
+    const leaves = [...this.chunks].filter(([id]) => this.word(id, HOLDS) === 0 && this.word(id, CHILDREN) === 0)
+    const byAge = leaves.sort(([, one], [, other]) => one.stamp - other.stamp)
+    const seen = new Set<number>()
+    let victim = NO_CHUNK
+    let least = Number.POSITIVE_INFINITY
+    for (const [id, chunk] of byAge) {
+      const reuseClass = chunk.times * 4 + [0, 1, 4, 16].filter((depth) => chunk.depth >= depth).length - 1
+      if (seen.has(reuseClass)) continue
+      seen.add(reuseClass)
+      const bucket = ageBucket(this.#now - chunk.stamp)
+      const worth = this.#judge.isByWorth ? this.#judge.worth[reuseClass * AGE_BUCKETS + bucket]! : 0
+      if (worth >= least) continue
+      victim = id
+      least = worth
+    }
+    return victim
+  }
+
+  /** Evicts or removes the victim. False when there is none. */
+  evict(isEvicted: boolean): boolean {
+    const id = this.policy.victim()
+    expect(id).toBe(this.expectedVictim())
+    if (id === NO_CHUNK) return false
+    const parent = this.word(id, PARENT)
+    if (isEvicted) this.#evicted.add(id, Math.min(3, this.chunks.get(id)!.times + 1))
+    this.policy.forget(id, isEvicted)
+    this.chunks.delete(id)
+    this.table.unhash(id)
+    this.table.free(id)
+    if (parent === NO_CHUNK) return true
+    this.table.words[parent * CHUNK_WORDS + CHILDREN]! -= 1
+    if (this.word(parent, CHILDREN) === 0 && this.word(parent, HOLDS) === 0) this.policy.ripen(parent)
+    return true
+  }
+}
+
+const CASES = [1, 2, 3].flatMap((seed) => [true, false].map((isByWorth) => ({ seed, isByWorth })))
+
+it.each(CASES)(
+  'names the victim that its definition names (seed $seed, by worth: $isByWorth)',
+  ({ seed, isByWorth }) => {
+    const next = random(seed)
+    const worth = Float64Array.from({ length: REUSE_CLASSES * AGE_BUCKETS }, () => next(1000))
+    const scene = new Scene(isByWorth ? worth : null)
+    const held: number[] = []
+    let path: number[] = []
+    let evictions = 0
+    for (let step = 0; step < STEPS; step += 1) {
+      const action = next(8)
+      if (action < 4 || path.length > 40) path = Array.from({ length: 1 + next(5) }, () => next(5))
+      else path = [...path, next(3)]
+      if (action < 6) scene.request(path)
+      else if (action === 6) {
+        const id = scene.find(path.slice(0, 1 + next(path.length)))
+        if (id !== NO_CHUNK && next(2) === 0) {
+          scene.holds.hold(id)
+          held.push(id)
+        } else if (held.length > 0) scene.holds.drop(held.splice(next(held.length), 1)[0]!)
+      } else if (next(2) === 0) scene.holds.touch(scene.find(path))
+      else evictions += scene.evict(next(4) !== 0) ? 1 : 0
+      scene.policy.verify()
+      expect(scene.policy.victim()).toBe(scene.expectedVictim())
+    }
+    expect(evictions).toBeGreaterThan(50)
+    for (const id of held) scene.holds.drop(id)
+    while (scene.evict(true)) scene.policy.verify()
+    expect(scene.chunks.size).toBe(0)
+  },
+)
+
+it('learns the depth of chunks that come before their parents, as after a restart', () => {
+  const scene = new Scene(null)
+  const path = Array.from({ length: 20 }, () => 1)
+  scene.request(path)
+  const again = new AdaptivePolicy(scene.table, new FixedJudge(null))
+  for (let length = path.length; length > 0; length -= 1) again.admit(scene.find(path.slice(0, length)))
+  const words = path.map((_, index) => again.classOf(scene.find(path.slice(0, index + 1))))
+  expect(words).toEqual(path.map((_, index) => [0, 1, 4, 16].filter((depth) => index >= depth).length - 1))
+})

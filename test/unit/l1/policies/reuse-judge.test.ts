@@ -1,0 +1,64 @@
+import { expect, it } from 'vitest'
+import { ReuseJudge } from '../../../../src/l1/policies/reuse-judge.ts'
+import { random } from '../../../support/random.ts'
+
+const LIVE = 500
+
+/** A number of 32 bits that looks random. */
+const printOf = (chunk: number) => (Math.imul(chunk + 1, 0x9e3779b1) ^ (Math.imul(chunk + 7, 0x85ebca6b) >>> 13)) >>> 0
+
+class Load {
+  readonly judge = new ReuseJudge()
+  readonly next: (limit: number) => number
+  now = 0
+  #fresh = 1_000_000
+
+  constructor(seed: number) {
+    this.next = random(seed)
+  }
+
+  /** A hot set that is asked for among chunks that come once; the class tells them apart. */
+  scan(count: number, live = LIVE): void {
+    for (let step = 0; step < count; step += 1) {
+      const isHot = this.next(3) === 0
+      this.judge.ask(printOf(isHot ? this.next(400) : this.#fresh++), isHot ? 4 : 0, ++this.now, live)
+    }
+  }
+
+  /** What was new a while ago is asked for: the newer the better, and what class 4 has is never asked for. */
+  recent(count: number): void {
+    for (let step = 0; step < count; step += 1) {
+      const isNew = this.next(2) === 0
+      const chunk = isNew ? this.#fresh++ : this.#fresh - 1 - this.next(600)
+      this.judge.ask(printOf(chunk), isNew ? 0 : 4, ++this.now, LIVE)
+    }
+  }
+}
+
+it('goes by age until worth is shown to hit more', () => {
+  const { judge } = new Load(1)
+  expect(judge.isByWorth).toBe(false)
+})
+
+it.each([1, 2, 3])('goes by worth where a scan would wash out what is asked for again (seed %i)', (seed) => {
+  const load = new Load(seed)
+  load.scan(20_000)
+  expect(load.judge.isByWorth).toBe(true)
+})
+
+it.each([1, 2, 3])('goes by age again when what it has learnt misleads it (seed %i)', (seed) => {
+  const load = new Load(seed)
+  load.scan(40_000)
+  let stepsByAge = 0
+  for (let step = 0; step < 20; step += 1) {
+    load.recent(1_000)
+    if (!load.judge.isByWorth) stepsByAge += 1
+  }
+  expect(stepsByAge).toBeGreaterThan(0)
+})
+
+it('samples a large cache, so that its shadows stay small', () => {
+  const load = new Load(1)
+  load.scan(400_000, 100_000)
+  expect(load.judge.bytes).toBeLessThan(256 * 1024)
+})

@@ -1,0 +1,51 @@
+import { expect, it } from 'vitest'
+import { AGE_BUCKETS, ageBucket, REUSE_CLASSES } from '../../../../src/l1/policies/reuse-hazard.ts'
+import { ShadowCache } from '../../../../src/l1/policies/shadow-cache.ts'
+import { random } from '../../../support/random.ts'
+
+interface Entry {
+  readonly print: number
+  readonly reuseClass: number
+  readonly at: number
+}
+
+// Oracle: an array, oldest first.
+it.each([
+  { isByWorth: false, seed: 1 },
+  { isByWorth: false, seed: 2 },
+  { isByWorth: true, seed: 1 },
+  { isByWorth: true, seed: 2 },
+])('hits what an array hits (by worth: $isByWorth, seed $seed)', ({ isByWorth, seed }) => {
+  const next = random(seed)
+  const worth = Float64Array.from({ length: REUSE_CLASSES * AGE_BUCKETS }, () => next(1000))
+  const shadow = new ShadowCache(64, isByWorth ? worth : null)
+  let oracle: Entry[] = []
+  let hits = 0
+  for (let step = 1; step < 20_000; step += 1) {
+    const print = next(next(3) === 0 ? 1000 : 100)
+    const reuseClass = next(REUSE_CLASSES)
+    const size = 20 + ((step >> 9) % 44)
+    const isHit = oracle.some((entry) => entry.print === print)
+    expect(shadow.ask(print, reuseClass, step, size), `step ${step}`).toBe(isHit)
+    hits += isHit ? 1 : 0
+    oracle = oracle.filter((entry) => entry.print !== print)
+    while (!isHit && oracle.length >= size) oracle.splice(isByWorth ? leastWorth(oracle, worth, step) : 0, 1)
+    oracle.push({ print, reuseClass, at: step })
+  }
+  expect(hits).toBeGreaterThan(1000)
+  shadow.clear()
+  expect(shadow.ask(1, 0, 20_001, 64)).toBe(false)
+})
+
+/** Of the oldest of each class, the one of least worth. */
+function leastWorth(entries: readonly Entry[], worth: Float64Array, now: number): number {
+  let least = -1
+  const seen = new Set<number>()
+  const worthAt = (at: number) => worth[entries[at]!.reuseClass * AGE_BUCKETS + ageBucket(now - entries[at]!.at)]!
+  for (let at = 0; at < entries.length; at += 1) {
+    if (seen.has(entries[at]!.reuseClass)) continue
+    seen.add(entries[at]!.reuseClass)
+    if (least < 0 || worthAt(at) < worthAt(least)) least = at
+  }
+  return least
+}
