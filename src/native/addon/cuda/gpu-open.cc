@@ -67,10 +67,9 @@ bool Gpu::openResources(OpenFailure& failure) {
     failure.step = OpenStep::DRIVER;
     return false;
   }
-  DeviceOrdinal device = 0;
-  Result result = driver_->deviceGet(&device, options_.ordinal);
+  Result result = driver_->deviceGet(&device_, options_.ordinal);
   if (result != SUCCESS) return fails(OpenStep::DEVICE, result, "there is no such device");
-  result = driver_->primaryContextRetain(&context_, device);
+  result = driver_->primaryContextRetain(&context_, device_);
   if (result != SUCCESS) return fails(OpenStep::DEVICE, result, "no context on the device");
   hasContext_ = true;
   result = driver_->contextSetCurrent(context_);
@@ -144,9 +143,9 @@ void Gpu::closeResources() {
   allEvents_.clear();
   methods_.close();
   if (staging_ != nullptr) {
-    const bool isFree = !isStagingRegistered_ || driver_->hostUnregister(staging_) == SUCCESS;
-    // Pages that the driver still holds are not given back to the system.
-    if (isFree) munmap(staging_, STAGING_BYTES);
+    if (isStagingRegistered_) driver_->hostUnregister(staging_);
+    // Also where that failed: what a driver has pinned keeps its pages, only the address goes.
+    munmap(staging_, STAGING_BYTES);
     staging_ = nullptr;
   }
   if (isHostRegistered_) driver_->hostUnregister(options_.host);
@@ -160,9 +159,8 @@ void Gpu::closeResources() {
     pool.mapping = 0;
   }
   if (hasContext_) {
-    DeviceOrdinal device = 0;
     driver_->contextSetCurrent(nullptr);
-    if (driver_->deviceGet(&device, options_.ordinal) == SUCCESS) driver_->primaryContextRelease(device);
+    driver_->primaryContextRelease(device_);
   }
   hasContext_ = false;
 }

@@ -222,6 +222,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   std::chrono::milliseconds closeLimit_{0};
 
   // Of the device thread:
+  DeviceOrdinal device_ = 0;
   Context context_ = nullptr;
   bool hasContext_ = false;
   bool isHostRegistered_ = false;

@@ -33,8 +33,8 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
-    const bool isFree = !isRegistered_ || driver_.hostUnregister(host_) == SUCCESS;
-    if (host_ != nullptr && isFree) munmap(host_, bytes_);
+    if (isRegistered_) driver_.hostUnregister(host_);
+    if (host_ != nullptr) munmap(host_, bytes_);
   }
 
   unsigned char* host() const { return isRegistered_ ? host_ : nullptr; }

@@ -1,0 +1,164 @@
+import { expect, it } from 'vitest'
+import { CudaDevice } from '../../src/l0/cuda-device.ts'
+import type { CopyBatch, Direction } from '../../src/l0/device.ts'
+import { probeCuda } from '../../src/native/cuda.ts'
+import { missingSanitizer, stressCuda } from '../support/cuda-stress.ts'
+import { skipUnless } from '../support/skip-unless.ts'
+import { openStandIn, standInDriver } from '../support/stand-in-driver.ts'
+import { until } from '../support/until.ts'
+
+const MIB = 1024 ** 2
+const KIB = 1024
+const found = await standInDriver()
+const standIn = typeof found === 'string' ? null : openStandIn(found)
+const needsDriver = skipUnless(standIn !== null, String(found))
+
+/** An open device of 1 MiB on the stand-in, and its host memory. */
+function openDevice({ library }: { library: string }) {
+  const driver = probeCuda(library)
+  if (!driver.available) throw new Error(driver.reason)
+  const device = new CudaDevice({ library, ordinal: 0 }, driver)
+  const host = new Uint8Array(MIB)
+  device.open(MIB, host)
+  return { device, host }
+}
+
+function batchOf(direction: Direction, pieces: number): CopyBatch {
+  const offsets = Float64Array.from({ length: pieces }, (_, i) => (pieces - 1 - i) * KIB)
+  const hostOffsets = Float64Array.from({ length: pieces }, (_, i) => i * KIB)
+  return { direction, count: pieces, deviceOffsets: offsets, hostOffsets, lengths: new Float64Array(pieces).fill(KIB) }
+}
+
+const LEFT = ['allocated', 'registered', 'streams', 'events', 'modules', 'imported', 'contexts']
+
+function expectNothingLeft(): void {
+  expect(Object.fromEntries(LEFT.map((name) => [name, standIn!.count(name)]))).toEqual(
+    Object.fromEntries(LEFT.map((name) => [name, 0])),
+  )
+}
+
+it('wakes the data thread once for many fences', needsDriver, async () => {
+  standIn!.control('revive')
+  const { device } = openDevice(standIn!)
+  try {
+    const stream = device.createStream()
+    standIn!.control('hold 1')
+    let settled = 0
+    for (let i = 0; i < 2_000; i += 1) device.submit(stream, batchOf('load', 4), () => (settled += 1))
+    standIn!.control('hold 0')
+    // This thread is away until all copies are done: the fences wait for it together.
+    const before = standIn!.count('copies') + standIn!.count('batches') + standIn!.count('launches')
+    expect(before).toBeGreaterThan(0)
+    await until('all fences', () => (device.pending === 0 ? true : undefined))
+    expect(settled).toBe(2_000)
+    expect(device.figures()!.wakes).toBeLessThan(1_000)
+  } finally {
+    standIn!.control('hold 0')
+    device.close()
+  }
+  expectNothingLeft()
+})
+
+it(
+  'loses what is pending and what comes when the context ends, and frees everything at close',
+  needsDriver,
+  async () => {
+    standIn!.control('revive')
+    const { device } = openDevice(standIn!)
+    try {
+      const stream = device.createStream()
+      standIn!.control('hold 1')
+      const errors: (string | null)[] = []
+      const submit = () => device.submit(stream, batchOf('store', 8), (_, error) => errors.push(error?.message ?? null))
+      for (let i = 0; i < 10; i += 1) submit()
+      standIn!.control('fail cuEventSynchronize 1 700')
+      standIn!.control('hold 0')
+      submit()
+      await until('all fences', () => (device.pending === 0 ? true : undefined))
+      expect(errors).toHaveLength(11)
+      expect(device.state).toBe('lost')
+      expect(errors.at(-1)).toContain('CUDA_ERROR_ILLEGAL_ADDRESS (700)')
+      submit()
+      await until('the late fence', () => (device.pending === 0 ? true : undefined))
+      expect(errors.at(-1)).toContain('(700)')
+      expect(device.createStream()).toBe(-1)
+    } finally {
+      device.close()
+    }
+    expectNothingLeft()
+  },
+)
+
+it(
+  'fails one transfer for an error that the context outlives, after its copies have stopped',
+  needsDriver,
+  async () => {
+    standIn!.control('revive')
+    const { library } = standIn!
+    const driver = probeCuda(library)
+    if (!driver.available) throw new Error(driver.reason)
+    const device = new CudaDevice({ library, ordinal: 0, methods: ['loop'] }, driver)
+    device.open(MIB, new Uint8Array(MIB))
+    try {
+      const stream = device.createStream()
+      const outcomes: (string | null)[] = []
+      standIn!.control('fail cuMemcpyHtoDAsync 6 2')
+      for (let i = 0; i < 3; i += 1) {
+        device.submit(stream, batchOf('load', 4), (_, error) => outcomes.push(error?.message ?? null))
+      }
+      await until('all fences', () => (device.pending === 0 ? true : undefined))
+      expect(outcomes).toEqual([null, expect.stringContaining('OUT_OF_MEMORY (2)'), null])
+      expect(device.state).toBe('open')
+    } finally {
+      device.close()
+    }
+    expectNothingLeft()
+  },
+)
+
+it('refuses copies beyond the pool and the host memory, and goes on', needsDriver, async () => {
+  standIn!.control('revive')
+  const { device } = openDevice(standIn!)
+  try {
+    const stream = device.createStream()
+    const outcomes: boolean[] = []
+    const ranges: [device: number, host: number, bytes: number][] = [
+      [MIB - KIB, 0, 2 * KIB],
+      [0, MIB - KIB, 2 * KIB],
+      [-1, 0, KIB],
+      [0, 0.5, KIB],
+      [0, 0, 0],
+      [2 ** 60, 0, KIB],
+      [0, 0, KIB],
+    ]
+    for (const [at, host, bytes] of ranges) {
+      const [deviceOffsets, hostOffsets, lengths] = [at, host, bytes].map((one) => Float64Array.of(one))
+      const batch = { direction: 'load', count: 1, deviceOffsets, hostOffsets, lengths } as CopyBatch
+      device.submit(stream, batch, (_, error) => outcomes.push(error === null))
+    }
+    await until('all fences', () => (device.pending === 0 ? true : undefined))
+    expect(outcomes).toEqual([false, false, false, false, false, false, true])
+    expect(standIn!.count('violations')).toBe(0)
+  } finally {
+    device.close()
+  }
+})
+
+const manyCycles = { ...needsDriver, timeout: 600_000 }
+it('opens, moves and closes 10,000 times while calls fail, and leaves nothing behind', manyCycles, async () => {
+  expect(await stressCuda([], 10_000, 1)).toMatch(/^10000 cycles, \d+ not opened, \d+ calls, 0 violations/)
+})
+
+// Where a sanitizer is missing the test counts as skipped; in CI it fails.
+it.for([
+  [
+    'AddressSanitizer and UndefinedBehaviorSanitizer',
+    ['-fsanitize=address,undefined', '-fno-sanitize-recover=all'],
+    300,
+  ],
+  ['ThreadSanitizer', ['-fsanitize=thread'], 100],
+] as const)('is clean under %s', { timeout: 600_000 }, async ([, flags, cycles], { skip }) => {
+  const missing = await missingSanitizer(flags[0])
+  if (missing !== null && process.env.CI !== 'true') skip(missing)
+  expect(await stressCuda(flags, cycles, 2)).toMatch(/^\d+ cycles, \d+ not opened, \d+ calls, 0 violations/)
+})
