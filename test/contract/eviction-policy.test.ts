@@ -12,6 +12,7 @@ import {
   STATE_MASK,
 } from '../../src/l1/chunk-table.ts'
 import { HoldTree } from '../../src/l1/holds.ts'
+import { L1_POLICIES, type L1PolicyName } from '../../src/l1/options.ts'
 import { makePolicy } from '../../src/l1/policies/make-policy.ts'
 import { chainOf } from '../support/l1.ts'
 import { random } from '../support/random.ts'
@@ -25,7 +26,7 @@ class Driver {
   live = 0
   evicted: number[] = []
 
-  constructor(name: 'lru' | 's3-fifo' | 'arc' | 'adaptive', limit: number) {
+  constructor(name: L1PolicyName, limit: number) {
     this.limit = limit
     this.table = new ChunkTable(limit * 2, [1, 2])
     this.policy = makePolicy(name, this.table)
@@ -95,7 +96,7 @@ class Driver {
   }
 }
 
-describe.each(['lru', 's3-fifo', 'arc', 'adaptive'] as const)('policy %s', (name) => {
+describe.each(L1_POLICIES)('policy %s', (name) => {
   it.each([1, 2, 3])('names a free chunk without children whenever there is one (seed %i)', (seed) => {
     const driver = new Driver(name, 60)
     const next = random(seed)

@@ -2,6 +2,7 @@ import { expect, it } from 'vitest'
 import type { HashChain } from '../../src/core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../../src/core/ids.ts'
 import type { Lookup } from '../../src/engine/lookup.ts'
+import { L1_POLICIES, type L1PolicyName } from '../../src/l1/options.ts'
 import { SlotList } from '../../src/l1/slot-list.ts'
 import { ADAPTER_LIMITS_DEFAULT } from '../../src/l2/options.ts'
 import { checkLaws } from '../support/conservation-laws.ts'
@@ -43,7 +44,7 @@ class Servers {
   readonly #adapter: FaultAdapter
   #turn = 0
 
-  constructor(seed: number, policy: 'lru' | 's3-fifo' | 'arc' | 'adaptive') {
+  constructor(seed: number, policy: L1PolicyName) {
     this.next = random(seed)
     this.setup = makeEngine({ seed, l1: { capacityBytes: 48 * KIB, extentBytes: 4 * KIB, policy } })
     this.#adapter = new FaultAdapter(this.setup.clock)
@@ -154,7 +155,7 @@ class Servers {
   }
 }
 
-const cases = (['lru', 's3-fifo', 'arc', 'adaptive'] as const).flatMap((policy) => [1, 2].map((seed) => ({ policy, seed })))
+const cases = L1_POLICIES.flatMap((policy) => [1, 2].map((seed) => ({ policy, seed })))
 
 it.each(cases)(
   'no chunk is in L1 without its parent, whatever servers and L2 do ($policy, seed $seed)',

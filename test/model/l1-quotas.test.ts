@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../../src/core/ids.ts'
+import { L1_POLICIES } from '../../src/l1/options.ts'
 import { SlotList } from '../../src/l1/slot-list.ts'
 import { chainOf, makeL1, openSpace } from '../support/l1.ts'
 import { random } from '../support/random.ts'
@@ -7,7 +8,7 @@ import { random } from '../support/random.ts'
 const STEPS = 1500
 const TTL = 40
 const SALTS = ['alice', 'bob', '']
-const CASES = (['lru', 's3-fifo', 'arc', 'adaptive'] as const).flatMap((policy) => [1, 2, 3, 4].map((seed) => ({ policy, seed })))
+const CASES = L1_POLICIES.flatMap((policy) => [1, 2, 3, 4].map((seed) => ({ policy, seed })))
 
 it.each(CASES)('keeps each salt under its quota, at its own cost alone: $policy, seed $seed', ({ policy, seed }) => {
   const { cache, clock, tenants } = makeL1({ capacityBytes: 60, extentBytes: 6, policy })
