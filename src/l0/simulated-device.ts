@@ -1,6 +1,7 @@
 import { assert } from '../core/assert.ts'
 import type { Clock, Timer } from '../core/clock.ts'
 import { CacheError } from '../core/errors.ts'
+import { copyRanges } from '../native/bulk-copy.ts'
 import { CopyEngines, type Job } from './copy-engines.ts'
 import type { CopyBatch, Device, DeviceInfo, StreamId } from './device.ts'
 import { batchSeconds, type DeviceProfile } from './device-profiles.ts'
@@ -60,6 +61,7 @@ export class SimulatedDevice implements Device {
   readonly #faults = new Map<number, DeviceFault['kind']>() // by sequence
   readonly #ended: Transfer[] = [] // ended in model time, fence not yet settled
   readonly #refused: Transfer[] = [] // submitted to a device that is not open
+  readonly #slice = new CopySlice()
   #sequence = 0
   #state: 'new' | Device['state'] = 'new'
   #poolBytes = 0
@@ -255,22 +257,25 @@ export class SimulatedDevice implements Device {
     const memory = this.#memory!
     const host = this.#host!
     const until = transfer.fault === null ? 0 : batch.count >> 1
+    const slice = this.#slice
+    slice.clear(batch.count)
     let left = sliceBytes
-    while (transfer.copiesLeft > until) {
-      if (left === 0) return -1
+    while (transfer.copiesLeft > until && left > 0) {
       const copy = transfer.copiesLeft - 1
       const bytes = Math.min(left, batch.lengths[copy]! - transfer.partBytes)
       const onDevice = batch.deviceOffsets[copy]! + transfer.partBytes
       const onHost = batch.hostOffsets[copy]! + transfer.partBytes
-      if (batch.direction === 'store') host.set(memory.subarray(onDevice, onDevice + bytes), onHost)
-      else memory.set(host.subarray(onHost, onHost + bytes), onDevice)
+      slice.push(onDevice, onHost, bytes)
       left -= bytes
       transfer.partBytes += bytes
       if (transfer.partBytes < batch.lengths[copy]!) continue
       transfer.copiesLeft = copy
       transfer.partBytes = 0
     }
-    return left
+    const { onDevice, onHost, lengths, count } = slice
+    if (batch.direction === 'store') copyRanges(host, memory, onHost, onDevice, lengths, count)
+    else copyRanges(memory, host, onDevice, onHost, lengths, count)
+    return transfer.copiesLeft > until ? -1 : left
   }
 
   #faultError(reason: string): CacheError {
@@ -278,6 +283,31 @@ export class SimulatedDevice implements Device {
       device: this.info.name,
       state: this.#state,
     })
+  }
+}
+
+/** The copies of one slice. */
+class CopySlice {
+  onDevice = new Float64Array(64)
+  onHost = new Float64Array(64)
+  lengths = new Float64Array(64)
+  count = 0
+
+  /** @param most copies that may come. */
+  clear(most: number): void {
+    this.count = 0
+    if (most <= this.lengths.length) return
+    const capacity = Math.max(most, 2 * this.lengths.length)
+    this.onDevice = new Float64Array(capacity)
+    this.onHost = new Float64Array(capacity)
+    this.lengths = new Float64Array(capacity)
+  }
+
+  push(onDevice: number, onHost: number, bytes: number): void {
+    this.onDevice[this.count] = onDevice
+    this.onHost[this.count] = onHost
+    this.lengths[this.count] = bytes
+    this.count += 1
   }
 }
 
