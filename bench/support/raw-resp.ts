@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { crc32 } from 'node:zlib'
+import { crc32 } from '../../src/native/checksum.ts'
 
 const MIB = 1024 * 1024
 
