@@ -1,10 +1,10 @@
 import { parse, tokenize } from '@huggingface/jinja'
 import { CacheError } from '../core/errors.ts'
-import { flattenMessages } from './chat-messages.ts'
+import { conversationOf, toolsOf } from './chat-messages.ts'
 import { type JinjaNode, type JinjaValue, NewScope, type Scope } from './jinja/jinja-values.ts'
 import { PythonInterpreter } from './jinja/python-interpreter.ts'
 import type { ChatTemplates } from './model-files.ts'
-import type { ChatInput } from './tokenizer-port.ts'
+import type { ChatInput, ChatMessage } from './tokenizer-port.ts'
 
 /** Expressions that one rendering may evaluate, numbers of one range(), and characters of any string it makes. */
 const STEPS_MAX = 2_000_000
@@ -40,9 +40,10 @@ export function renderChat(template: string, chat: ChatInput, facts: TemplateFac
   if (template.length > TEMPLATE_LENGTH_MAX) throw failed('the chat template is too long', 'chat_template')
   try {
     const program = parse(tokenize(template, { lstrip_blocks: true, trim_blocks: true }))
-    const messages = flattenMessages(chat.messages, template)
-    const text = textOf(new BoundedInterpreter(environmentOf(chat, messages, facts), facts.lengthMax).run(program))
-    return chat.continueFinalMessage ? withoutEnd(text, messages) : text
+    const messages = conversationOf(chat.messages, template)
+    const open = chat.continueFinalMessage ? withMark(messages) : messages
+    const text = textOf(new BoundedInterpreter(environmentOf(chat, open, facts), facts.lengthMax).run(program))
+    return chat.continueFinalMessage ? upToMark(text, messages) : text
   } catch (error) {
     if (error instanceof CacheError) throw error
     const reason = error instanceof Error ? error.message : String(error)
@@ -76,10 +77,10 @@ function environmentOf(chat: ChatInput, messages: readonly object[], facts: Temp
   const variables: Record<string, unknown> = {
     ...globals(facts),
     ...facts.specialTokens,
+    documents: null,
     ...chat.templateArguments,
     messages,
-    tools: chat.tools,
-    documents: null,
+    tools: toolsOf(chat.tools),
     add_generation_prompt: chat.addGenerationPrompt,
   }
   for (const [name, value] of Object.entries(variables)) environment.set(name, value)
@@ -121,14 +122,33 @@ function dateText(wallMs: number, format: string): string {
   return format.replace(/%[YmdbBHM%]/g, (field) => fields[field]!)
 }
 
-/** What is rendered, up to the end of the last message's own words. */
-function withoutEnd(text: string, messages: readonly { content?: unknown }[]): string {
-  const last = messages.at(-1)?.content
-  if (typeof last !== 'string') throw failed('continue_final_message needs a last message of text', 'messages')
-  const words = last.trim()
-  const at = text.lastIndexOf(words)
-  if (at < 0) throw failed('continue_final_message: the chat template changes the last message', 'messages')
-  return text.slice(0, at + words.length)
+/** Put behind the last message's words to find their end, as the transformers library does. */
+const MARK = 'CONTINUE_FINAL_MESSAGE_TAG '
+
+type Part = { readonly type: string; readonly text: string }
+
+function withMark(messages: readonly ChatMessage[]): ChatMessage[] {
+  const { content, ...last } = messages.at(-1) ?? { role: '' }
+  if (content === undefined) throw failed('continue_final_message needs a last message of text', 'messages')
+  return [...messages.slice(0, -1), { ...last, content: marked(content) }]
+}
+
+function marked(content: unknown): unknown {
+  if (typeof content === 'string') return content + MARK
+  const parts = content as readonly Part[]
+  if (parts.length === 0) throw failed('continue_final_message needs a last message of text', 'messages')
+  return parts.map((part, at) => (at === parts.length - 1 ? { ...part, text: part.text + MARK } : part))
+}
+
+/** A template that cuts spaces off the last message has cut that of the mark, and cuts those before it. */
+function upToMark(text: string, messages: readonly ChatMessage[]): string {
+  const { content } = messages.at(-1)!
+  const words = typeof content === 'string' ? content : (content as readonly Part[]).at(-1)!.text
+  const at = text.lastIndexOf(MARK.trim())
+  if (at < 0 || !text.includes(words.trim())) {
+    throw failed('continue_final_message: the chat template changes the last message', 'messages')
+  }
+  return text.startsWith(MARK, at) ? text.slice(0, at) : text.slice(0, at).trimEnd()
 }
 
 function textOf({ value }: JinjaValue): string {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { CacheError } from '../../src/core/errors.ts'
 import { bundledModels } from '../../src/tokenizer/bundled-models.ts'
-import { flattenMessages } from '../../src/tokenizer/chat-messages.ts'
+import { conversationOf, toolsOf } from '../../src/tokenizer/chat-messages.ts'
 import { renderChat } from '../../src/tokenizer/chat-template.ts'
 import type { ChatInput, ChatMessage } from '../../src/tokenizer/tokenizer-port.ts'
 import { REPOSITORY } from '../support/source-tree.ts'
@@ -74,7 +74,7 @@ const CHATS: Readonly<Record<string, Partial<ChatInput>>> = {
   },
   'a thought': { messages: [user('a'), assistant('<think>\nhm\n</think>\n\nb'), user('c')] },
   'its own reasoning': {
-    messages: [user('a'), assistant('b', { reasoning_content: 'hm' })],
+    messages: [user('a'), assistant('b', { reasoning: 'hm' })],
     addGenerationPrompt: false,
   },
   tools: { messages: [system('S'), user('Weather?')], tools: [WEATHER, { ...WEATHER, extra: null }] },
@@ -132,8 +132,8 @@ function ownRendering(template: string, chat: ChatInput): Rendered {
 function variablesOf(template: string, chat: ChatInput): object | undefined {
   try {
     return {
-      messages: flattenMessages(chat.messages, template),
-      tools: chat.tools,
+      messages: conversationOf(chat.messages, template),
+      tools: toolsOf(chat.tools),
       documents: null,
       add_generation_prompt: chat.addGenerationPrompt,
       ...FACTS.specialTokens,

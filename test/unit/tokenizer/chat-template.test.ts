@@ -38,6 +38,19 @@ it('leaves the last message open when asked to', () => {
   expect(renderChat(`${LINES}<end>`, open, FACTS)).toBe('[user] hi')
 })
 
+it.each([
+  ['keeps the spaces that the template keeps', LINES, 'Sure: ', '[user] Sure: '],
+  ['cuts those that it cuts', LINES.replace('m.content', 'm.content | trim'), 'Sure: ', '[user] Sure:'],
+  ['finds the last message, not its words elsewhere', `${LINES}[user]`, 'user', '[user] user'],
+])('%s of a last message that is left open', (_what, template, content, text) => {
+  const open = { continueFinalMessage: true, addGenerationPrompt: false, messages: [{ role: 'user', content }] }
+  expect(renderChat(template, chat(open), FACTS)).toBe(text)
+})
+
+it('tells a template that there are no tools', () => {
+  expect(renderChat('{{ tools is none }} {{ documents is none }}', chat(), FACTS)).toBe('True True')
+})
+
 describe('messages', () => {
   const render = (content: unknown, template = LINES) =>
     renderChat(template, chat({ messages: [{ role: 'user', content }] }), FACTS)

@@ -19,6 +19,39 @@ it.each([
     {},
     16_384,
   ],
+  [
+    'a length with a linear factor',
+    { max_position_embeddings: 4096, rope_scaling: { type: 'linear', factor: 2.5 } },
+    { model_max_length: 4096 },
+    10_240,
+  ],
+  [
+    'a factor of null for none',
+    { max_position_embeddings: 4096, rope_parameters: { rope_type: 'dynamic', factor: null } },
+    {},
+    4096,
+  ],
+  [
+    "Llama 3's length, which is told",
+    { max_position_embeddings: 131_072, rope_scaling: { rope_type: 'llama3', factor: 8 } },
+    {},
+    131_072,
+  ],
+  [
+    "Gemma 3's, which is told as well",
+    {
+      model_type: 'gemma3',
+      text_config: { max_position_embeddings: 131_072, rope_scaling: { rope_type: 'linear', factor: 8 } },
+    },
+    {},
+    131_072,
+  ],
+  [
+    'the length before LongRoPE',
+    { max_position_embeddings: 131_072, original_max_position_embeddings: 4096, rope_scaling: { type: 'longrope' } },
+    {},
+    4096,
+  ],
 ])('takes %s', (_what, config, tokenizerConfig, length) => {
   expect(maxModelLen(config, tokenizerConfig)).toBe(length)
 })

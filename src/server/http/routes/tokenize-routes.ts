@@ -16,7 +16,7 @@ const TokenizeBody = Type.Object(
       }),
     ),
     return_token_strs: Type.Optional(
-      Type.Boolean({ default: true, description: 'Whether the answer has token_strs.' }),
+      Type.Union([Type.Boolean(), Type.Null()], { default: true, description: 'Whether the answer has token_strs.' }),
     ),
   },
   { additionalProperties: false },
@@ -67,7 +67,8 @@ export function tokenizeRoutes(api: Api, parts: ApiParts): void {
 }
 
 function queryOf(body: Static<typeof TokenizeBody>, { textOptions }: ApiParts): TokenizeQuery {
-  const { model, prompt, messages, add_special_tokens, return_token_strs: withStrings = true } = body
+  const { model, prompt, messages, add_special_tokens, return_token_strs: wanted = true } = body
+  const withStrings = wanted === true
   checkChat(body, textOptions)
   const isChat = textOptions.allowMessagesAlone && messages !== undefined && (prompt ?? '') === ''
   if (isChat) {

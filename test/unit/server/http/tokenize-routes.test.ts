@@ -25,8 +25,8 @@ describe('POST /tokenize', () => {
     })
   })
 
-  it('leaves token strings out when they are not wanted', async () => {
-    const { body } = await post('/tokenize', { model: 'acme/bytes', prompt: 'hi', return_token_strs: false })
+  it.each([false, null])('leaves token strings out when they are not wanted: %s', async (wanted) => {
+    const { body } = await post('/tokenize', { model: 'acme/bytes', prompt: 'hi', return_token_strs: wanted })
     expect(body).toEqual({ count: 2, max_model_len: 1024, tokens: [104, 105] })
   })
 
