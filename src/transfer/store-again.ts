@@ -11,6 +11,9 @@ const RECORDS = 4_096
 const QUESTION_SHARDS = 256
 /** After an adapter could not say. */
 const PAUSE_MS = 1_000
+/** From a store that failed to the pass that makes up for it; twice as long after each pass with failures. */
+const MISSED_MIN_MS = 10_000
+const MISSED_MAX_MS = 600_000
 
 export interface StoreAgainParts {
   readonly l1: L1Cache
@@ -37,8 +40,8 @@ interface Question {
 }
 
 /**
- * Offers all that is in L1 to an adapter that may lack some of it: an engine that was killed left stores behind, or the
- * adapter was away when they were made.
+ * Offers all that is in L1 to an adapter that may lack some of it: an engine that was killed left stores behind, the
+ * adapter was away when they were made, or they failed.
  *
  *   every shard in L1, once -> 256 of one space and rank -> lookup --absent--> queue, as if just committed
  *                                                              '--there-----> nothing
@@ -50,6 +53,8 @@ interface Question {
 export class StoreAgain {
   readonly #parts: StoreAgainParts
   readonly #passes = new Map<StoreLane, Pass>()
+  /** Lanes that lost stores: when the next pass begins, Infinity while it runs. */
+  readonly #missed = new Map<StoreLane, { dueMs: number; delayMs: number }>()
   readonly #abort = new AbortController()
 
   constructor(parts: StoreAgainParts) {
@@ -58,30 +63,51 @@ export class StoreAgain {
 
   /** Begins a pass over L1, or begins it anew. */
   begin(lane: StoreLane): void {
-    if (lane.marks !== undefined || lane.adapter.adapter.isPeer === true) return
+    if (!isOffered(lane)) return
     this.#passes.set(lane, { from: 0, questions: [], isAsking: false, notBeforeMs: Number.NEGATIVE_INFINITY })
     this.#parts.wake()
   }
 
+  /** Some of what was handed over did not arrive: it is offered again after a while, once the adapter serves. */
+  noteMissed(lane: StoreLane, nowMs: number): void {
+    if (!isOffered(lane) || this.#abort.signal.aborted) return
+    const missed = this.#missed.get(lane) ?? { dueMs: Number.POSITIVE_INFINITY, delayMs: MISSED_MIN_MS }
+    missed.dueMs = Math.min(missed.dueMs, nowMs + missed.delayMs)
+    this.#missed.set(lane, missed)
+  }
+
   forget(lane: StoreLane): void {
     this.#passes.delete(lane)
+    this.#missed.delete(lane)
   }
 
   /** Asks no more. */
   stop(): void {
     this.#abort.abort()
     this.#passes.clear()
+    this.#missed.clear()
   }
 
   /** Goes on where there is room. Run by the store loop. */
   step(nowMs: number): void {
+    for (const [lane, missed] of this.#missed) {
+      if (nowMs < missed.dueMs || this.#passes.has(lane) || !lane.adapter.isLoadable) continue
+      missed.dueMs = Number.POSITIVE_INFINITY
+      missed.delayMs = Math.min(MISSED_MAX_MS, 2 * missed.delayMs)
+      this.begin(lane)
+    }
     for (const [lane, pass] of this.#passes) {
       const isFree = lane.queue.count === 0 && lane.adapter.isStorable && lane.adapter.isLoadable
       if (!isFree || pass.isAsking || nowMs < pass.notBeforeMs) continue
       const question = this.#next(pass)
       if (question !== undefined) void this.#ask(lane, pass, question, nowMs)
-      else if (pass.from < 0) this.#passes.delete(lane)
+      else if (pass.from < 0) this.#end(lane)
     }
+  }
+
+  #end(lane: StoreLane): void {
+    this.#passes.delete(lane)
+    if (this.#missed.get(lane)?.dueMs === Number.POSITIVE_INFINITY) this.#missed.delete(lane)
   }
 
   /** The next question; undefined when the records looked at had none. */
@@ -140,4 +166,9 @@ export class StoreAgain {
     }
     return left
   }
+}
+
+/** Whether the adapter is to have all that is in L1. */
+function isOffered({ marks, adapter }: StoreLane): boolean {
+  return marks === undefined && adapter.adapter.isPeer !== true
 }

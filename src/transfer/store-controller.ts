@@ -7,7 +7,7 @@ import { NO_SPAN, type Span } from '../events/tracer.ts'
 import { ChunkRefs } from '../l1/chunk-refs.ts'
 import type { L1Cache } from '../l1/l1-cache.ts'
 import { SlotList } from '../l1/slot-list.ts'
-import { type KeyBatch, OUTCOME_OK } from '../l2/adapter.ts'
+import { type KeyBatch, OUTCOME_FAILED, OUTCOME_OK } from '../l2/adapter.ts'
 import type { AdapterSet, Attached, BatchResult } from '../l2/adapter-set.ts'
 import { keySpaceOf } from './key-batches.ts'
 import type { TransferOptions } from './options.ts'
@@ -337,7 +337,10 @@ export class StoreController {
   /** What did not arrive is to be handed over again, after a while: an adapter that is full would refuse at once. */
   #noteOutcomes(lane: StoreLane, refs: ChunkRefs, { outcomes }: BatchResult): void {
     const { marks } = lane
-    if (marks === undefined) return
+    if (marks === undefined) {
+      if (outcomes.includes(OUTCOME_FAILED)) this.#again.noteMissed(lane, this.#parts.clock.nowMs())
+      return
+    }
     for (let at = 0; at < refs.count; at += 1) {
       if (outcomes[at] === OUTCOME_OK) marks.noteStored(refs.id[at]!, refs.generation[at]!)
       else marks.forget(refs.id[at]!, refs.generation[at]!)

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { CacheError } from '../../../src/core/errors.ts'
 import type { Attached } from '../../../src/l2/adapter-set.ts'
 import { ADAPTER_LIMITS_DEFAULT, type AdapterLimits } from '../../../src/l2/options.ts'
 import { KIB, makeEngine, settle } from '../../support/engine.ts'
@@ -61,6 +62,29 @@ it('asks one question at a time, and none while something waits for the adapter'
   await run(3)
   expect(adapter.calls.filter((call) => call.startsWith('lookup'))).toEqual(['lookup 26'])
   expect(engine.stores.inflightBatches).toBeGreaterThan(0)
+})
+
+it('makes up for an outage, once the adapter serves again', async () => {
+  const { adapter, attached, store, run, clock, cells } = await withLateAdapter([], { retries: 0, circuitOpenMs: 200 })
+  const down = async () => {
+    throw new CacheError('L2_UNAVAILABLE', 'down')
+  }
+  Object.assign(adapter, { store: down, lookup: down })
+  for (const letter of ALPHABET) {
+    store(letter)
+    await run() // each one fails, until the circuit refuses them
+  }
+  expect(objectsOf(attached)).toBe(0)
+  expect(cells.l2Tenants.sum('storeSkippedCircuitOpen')).toBeGreaterThan(0)
+  await run(600) // twelve seconds later it is still down
+  expect(objectsOf(attached)).toBe(0)
+  Object.assign(adapter, { store: GatedAdapter.prototype.store, lookup: GatedAdapter.prototype.lookup })
+  await run(100)
+  expect(objectsOf(attached)).toBe(26)
+  const calls = adapter.calls.length
+  clock.advance(600_000)
+  await run(20)
+  expect(adapter.calls.length).toBe(calls) // nothing was missed since
 })
 
 it('waits for an adapter that cannot answer, and goes on from where it was', async () => {
