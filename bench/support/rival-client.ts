@@ -2,10 +2,9 @@ import { decodeReply, encodePayload, type StoreSlots } from '../../src/protocol/
 import type { KnownOp } from '../../src/protocol/mp/generations.ts'
 import type { WireSlot } from '../../src/protocol/mp/messages.ts'
 import { MpPeer, opFrame } from './mp-peer.ts'
-import { CHUNK_TOKENS, contextOf, KeyFrame, promptOf, requestFrame } from './mp-prompts.ts'
+import { CHUNK_TOKENS, contextOf, KeyFrame, MODEL, promptOf, requestFrame } from './mp-prompts.ts'
 
-const INSTANCE = 2n ** 60n + 9n
-const instance = encodePayload.int(INSTANCE)
+const FIRST_INSTANCE = 2n ** 60n + 9n
 const one = encodePayload.int(1)
 const nil = encodePayload.nil()
 const noData = encodePayload.bytes(new Uint8Array(0))
@@ -19,9 +18,10 @@ export interface PromptFrames {
   readonly transfer: KeyFrame
 }
 
-export function framesOf(chunks: number): PromptFrames {
+export function framesOf(chunks: number, model = MODEL): PromptFrames {
   const tokens = promptOf(SEED, chunks)
-  return { chunks, lookup: new KeyFrame(tokens, 'token_ids', null), transfer: new KeyFrame(tokens, 'token_ids', 0) }
+  const key = (workerId: number | null) => new KeyFrame(tokens, 'token_ids', workerId, model)
+  return { chunks, lookup: key(null), transfer: key(0) }
 }
 
 /** Told what a step took, in milliseconds. */
@@ -35,16 +35,19 @@ let requests = 0
  */
 export class RivalClient {
   readonly #peer: MpPeer
+  #instance = encodePayload.int(FIRST_INSTANCE)
 
   constructor(address: string) {
     this.#peer = new MpPeer(address)
   }
 
-  /** The first frames of a client. @returns the segment. @param hidden x 1 KiB a chunk. */
-  async greet(hidden = 4): Promise<{ name: string; bytes: number }> {
+  /** The first frames of a client, and of a worker of a model. @returns the segment. @param hidden x 1 KiB a chunk. */
+  async greet(hidden = 4, model = MODEL): Promise<{ name: string; bytes: number }> {
+    const instance = FIRST_INSTANCE + BigInt(hidden)
+    this.#instance = encodePayload.int(instance)
     const tokens = decodeReply.int((await this.#ask('get_chunk_size', []))!)
     if (tokens !== CHUNK_TOKENS) throw new Error(`chunks of ${tokens} tokens`)
-    const payload = encodePayload.context(contextOf(INSTANCE, 'bench', hidden))
+    const payload = encodePayload.context(contextOf(instance, model, hidden))
     return decodeReply.segment((await this.#ask('register_kv_cache_engine_driven_context', [payload]))!)!
   }
 
@@ -75,13 +78,13 @@ export class RivalClient {
   ): Promise<void> {
     const request = this.#name(frames, serial)
     const start = performance.now()
-    const granted = (await this.#ask('prepare_store', [frames.transfer.bytes, instance]))!
+    const granted = (await this.#ask('prepare_store', [frames.transfer.bytes, this.#instance]))!
     const prepared = performance.now()
     onStep?.('prepare_store', prepared - start)
     const { slots } = write === undefined ? NO_SLOTS : decodeReply.store(granted)!
     write?.(slots)
     const filled = performance.now()
-    const isStored = await this.#ask('commit_store', [frames.transfer.bytes, instance, noData])
+    const isStored = await this.#ask('commit_store', [frames.transfer.bytes, this.#instance, noData])
     onStep?.('commit_store', performance.now() - filled)
     onStep?.('stored', performance.now() - start)
     if (isStored?.[0] !== 0xc3 || granted.length < frames.chunks) throw new Error('a new prompt was not stored')
@@ -100,7 +103,7 @@ export class RivalClient {
     const found = await this.#answer(request)
     if (found !== frames.chunks) throw new Error(`${found} chunks of a resident prompt were found`)
     const start = performance.now()
-    const granted = (await this.#ask('prepare_retrieve', [frames.transfer.bytes, instance]))!
+    const granted = (await this.#ask('prepare_retrieve', [frames.transfer.bytes, this.#instance]))!
     onStep?.('prepare_retrieve', performance.now() - start)
     if (read !== undefined) {
       const slots = decodeReply.retrieve(granted)
@@ -108,11 +111,16 @@ export class RivalClient {
       read(slots)
     }
     const copied = performance.now()
-    const isServed = await this.#ask('commit_retrieve', [frames.transfer.bytes, instance])
+    const isServed = await this.#ask('commit_retrieve', [frames.transfer.bytes, this.#instance])
     onStep?.('commit_retrieve', performance.now() - copied)
     onStep?.('retrieved', performance.now() - start)
     if (isServed?.[0] !== 0xc3) throw new Error('a retrieval was not served to its end')
     await this.#ask('end_session', [request])
+  }
+
+  /** Asks the server to forget everything; ours does so with `--mp-allow-clear`. */
+  async clear(): Promise<void> {
+    await this.#ask('clear', [Uint8Array.of(0xc3)])
   }
 
   close(): void {
