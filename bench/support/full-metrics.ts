@@ -21,13 +21,13 @@ function fillTable(cells: MetricCells, name: TableName, row: number): void {
 
 /**
  * Cells that render as at least `lines` sample lines: counters of 1,000 tenants and histograms of 150 of them, as an
- * engine at its limits would have. The events of the histograms are on the bus as well when `isOnBus`.
+ * engine at its limits would have; fewer with fewer `tenants`. The events of the histograms are on the bus as well when `isOnBus`.
  */
-export function fullMetrics(lines: number, isOnBus = false): FullMetrics {
-  const cells = MetricCells.create({ maxTenants: TENANTS })
+export function fullMetrics(lines: number, isOnBus = false, tenants = TENANTS): FullMetrics {
+  const cells = MetricCells.create({ maxTenants: tenants })
   const recorder = new Recorder(cells)
   const reader = new SnapshotReader({ cells, recorder, clock: new SystemClock(), facts: {} })
-  for (let i = 0; i < TENANTS; i += 1) {
+  for (let i = 0; i < tenants; i += 1) {
     const tenant = cells.tenants.tenantOf(`vendor/model-${i % 8}`, `tenant-${i}`)
     for (const name of ['engineTenants', 'l1Tenants', 'l0Tenants', 'copyTenants'] as const)
       fillTable(cells, name, tenant)
@@ -40,8 +40,8 @@ export function fullMetrics(lines: number, isOnBus = false): FullMetrics {
   }
   for (let adapter = 0; countLines(reader) < lines; adapter += 1) {
     cells.adapters.rowOf(`disk-${adapter}`)
-    for (let tenant = 0; tenant < TENANTS && countLines(reader) < lines; tenant += 100) {
-      for (let row = tenant; row < tenant + 100; row += 1) {
+    for (let tenant = 0; tenant < tenants && countLines(reader) < lines; tenant += 100) {
+      for (let row = tenant; row < Math.min(tenants, tenant + 100); row += 1) {
         fillTable(cells, 'l2Tenants', adapter * cells.tenants.rows + row)
       }
     }
