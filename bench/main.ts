@@ -4,21 +4,23 @@ import { join } from 'node:path'
 
 /** Folders of benches: of parts, and of whole engines in processes of their own. */
 const FOLDERS = ['.', 'macro']
+const SET = 'set'
+const LIST = 'list'
 
 /**
- * Runs one bench: `npm run bench -- l1-index`; without a name, lists them. A bench is a file of `FOLDERS` that runs
- * when it is loaded; the words after its name are its own (`process.argv` from 3 on). The list shows the first line
- * of its first doc comment.
+ * Runs one bench: `npm run bench -- l1-index`; without a name, the set of `set.ts`; `list` lists them. A bench is a file
+ * of `FOLDERS` that runs when it is loaded; the words after its name are its own (`process.argv` from 3 on). The list
+ * shows the first line of its first doc comment.
  */
-async function main(name: string | undefined): Promise<void> {
+async function main(name: string): Promise<void> {
   const files = new Map(FOLDERS.flatMap(benchesIn))
   const names = [...files.keys()].sort()
-  const file = files.get(name ?? '')
+  const file = files.get(name)
   if (file === undefined) {
-    if (name !== undefined) console.error(`no bench named ${name}`)
+    if (name !== LIST) console.error(`no bench named ${name}`)
     const width = Math.max(...names.map((one) => one.length))
     for (const one of names) console.log(`${one.padEnd(width)}  ${summaryOf(files.get(one)!)}`)
-    process.exitCode = name === undefined ? 0 : 2
+    process.exitCode = name === LIST ? 0 : 2
     return
   }
   console.error(`${name}: Node ${process.versions.node}, ${cpus().length} x ${cpus()[0]?.model.trim() ?? 'CPU'}`)
@@ -37,4 +39,5 @@ function summaryOf(file: string): string {
   return /\/\*\*[\s*]*([^\n]*?)\s*(?:\*\/)?\n/.exec(text)?.[1] ?? ''
 }
 
-await main(process.argv[2])
+const first = process.argv[2]
+await main(first === undefined || first.startsWith('--') ? SET : first)
