@@ -139,8 +139,8 @@ export class Engine {
     this.stores.noteAsked(space, chain)
     const l0Run = tiers.l0 && this.device !== null ? this.device.residentRun(space, chain) : 0
     if (tiers.l1) {
-      const run = this.l1.residentRun(space, chain, 0, count)
-      if (run > 0) lookup.residentLease = this.l1.lease(space, chain, 0, run, 'read', owner, leaseTtlMs)
+      lookup.residentLease = this.l1.runs.lease(space, chain, 0, count, owner, leaseTtlMs)
+      const run = this.l1.runs.chunks
       if (lookup.residentLease !== NO_LEASE) lookup.l1To = run
       if (run < count) this.l1.noteAsked(space, chain, run, count)
     }

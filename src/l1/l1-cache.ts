@@ -10,6 +10,7 @@ import type { KeySpaces } from './key-spaces.ts'
 import { assembleL1, type L1Assembly } from './l1-assembly.ts'
 import type { L1Parts } from './l1-parts.ts'
 import { type L1Field, type L1Recorder, type L1TenantField, READ_FAILURES, type ReadFailure } from './l1-recorder.ts'
+import { LeaseRuns } from './lease-runs.ts'
 import { EXPIRED_READ, EXPIRED_WRITE, INTERNAL, type Leases, NO_SLOT, PIN, READ, WRITE } from './leases.ts'
 import type { L1Options } from './options.ts'
 import type { ReadLeases } from './read-leases.ts'
@@ -60,6 +61,7 @@ export class L1Cache {
   readonly sums: ShardSums
   readonly queries: ShardQueries
   readonly order: EvictionOrder
+  readonly runs: LeaseRuns
   readonly #assembly: L1Assembly
   readonly #residency: Residency
   readonly #recorder: L1Recorder
@@ -83,6 +85,7 @@ export class L1Cache {
     ;({ recorder: this.#recorder, residency: this.#residency, leases: this.#leases } = assembly)
     ;({ reservations: this.#reservations, readers: this.#readers } = assembly)
     ;({ queries: this.queries, order: this.order, removal: this.#removal } = assembly)
+    this.runs = new LeaseRuns(this.#readers, this.#recorder)
   }
 
   /** Bytes of resident, reserved, quarantined and removed-but-leased slots. */

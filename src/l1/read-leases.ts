@@ -49,6 +49,7 @@ export class ReadLeases {
   /** Leases that expired while their chunk was copied from, by chunk. */
   readonly #late = new Map<number, number>()
   #pinnedBytes = 0
+  #lastRun = 0
 
   constructor(
     residency: Residency,
@@ -69,6 +70,11 @@ export class ReadLeases {
   /** Bytes under pins; a chunk under two pins counts twice. */
   get pinnedBytes(): number {
     return this.#pinnedBytes
+  }
+
+  /** Chunks of the run that `openRun` found last. */
+  get lastRun(): number {
+    return this.#lastRun
   }
 
   /** See `L1Cache.lease`. */
@@ -95,6 +101,35 @@ export class ReadLeases {
       if (kind === INTERNAL && words[id * CHUNK_WORDS + GENERATION]! >>> 24 === INTERNAL_MAX) return NO_LEASE
       scratch[at] = id
     }
+    const slot = this.#take(kind, space, from, count, owner, expiry)
+    if (kind === PIN) {
+      this.#pinnedBytes += bytes
+      this.#leases.tag[slot] = bytes
+    }
+    return this.#leases.idOf(slot)
+  }
+
+  /** See `LeaseRuns.lease`. */
+  openRun(space: SpaceId, chain: HashChain, from: number, to: number, owner: number, expiry: number): LeaseId {
+    const residency = this.#residency
+    const scratch = this.#scratch
+    const { ranks } = residency.spaces.spec(space)
+    let run = 0
+    for (; from + run < to; run += 1) {
+      const id = residency.findComplete(space, chain.words, (from + run) * HASH_WORDS, ranks)
+      if (id === NO_CHUNK) break
+      if (run < scratch.length) scratch[run] = id
+    }
+    this.#lastRun = run
+    if (run === 0 || run > this.#leases.freeEntries || !this.#leases.hasFreeSlot) return NO_LEASE
+    return this.#leases.idOf(this.#take(READ, space, from, run, owner, expiry))
+  }
+
+  /** A lease on the chunks in the scratch, for which there is room. @returns its slot. */
+  #take(kind: number, space: SpaceId, from: number, count: number, owner: number, expiry: number): number {
+    const residency = this.#residency
+    const scratch = this.#scratch
+    const { tenant, ranks } = residency.spaces.spec(space)
     const slot = this.#leases.open(kind, space, ALL_RANKS, from, owner, expiry)
     for (let at = 0; at < count; at += 1) {
       const id = scratch[at]!
@@ -102,13 +137,9 @@ export class ReadLeases {
       this.#keepSlots(id)
       if (kind === INTERNAL) this.#addInternal(id)
       else residency.holds.hold(id)
-      if (kind === READ) this.#touch(id, spec.tenant, spec.ranks)
+      if (kind === READ) this.#touch(id, tenant, ranks)
     }
-    if (kind === PIN) {
-      this.#pinnedBytes += bytes
-      this.#leases.tag[slot] = bytes
-    }
-    return this.#leases.idOf(slot)
+    return slot
   }
 
   /** See `L1Cache.leaseRefs`. */
