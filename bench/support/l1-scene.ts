@@ -10,6 +10,8 @@ import { SlotList } from '../../src/l1/slot-list.ts'
 export const RUN_CHUNKS = 16
 export const BATCH_RUNS = 64
 const SHARD_BYTES = 4096
+/** The machine may stand still. */
+const LEASE_MS = 3_600_000
 const SLICE_RUNS = 128
 const RECENT_RATIO = 0.4
 
@@ -193,7 +195,7 @@ export class L1Scene {
   #readRun(chain: HashChain): void {
     const { cache, space } = this
     const run = cache.residentRun(space, chain, 0, RUN_CHUNKS)
-    const lease = cache.lease(space, chain, 0, run, 'read', 1, 1000)
+    const lease = cache.lease(space, chain, 0, run, 'read', 1, LEASE_MS)
     if (run !== RUN_CHUNKS || cache.served(lease, 0, run) !== run) throw new Error('a resident run was not served')
     cache.release(lease)
   }
@@ -201,7 +203,7 @@ export class L1Scene {
   #storeRun(chain: HashChain): void {
     const { cache, space } = this
     if (cache.residentRun(space, chain, 0, RUN_CHUNKS) !== 0) throw new Error('a new run is resident')
-    const lease = cache.reserve(space, 0, chain, 0, RUN_CHUNKS, 1, 1000, 'store', this.#grants)
+    const lease = cache.reserve(space, 0, chain, 0, RUN_CHUNKS, 1, LEASE_MS, 'store', this.#grants)
     if (lease === NO_LEASE || cache.commit(lease) !== RUN_CHUNKS) throw new Error('a run was not stored')
     this.#stored += 1
   }
