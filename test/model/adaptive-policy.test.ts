@@ -8,7 +8,8 @@ import { UsePrints } from '../../src/l1/policies/use-prints.ts'
 import { chainOf } from '../support/l1.ts'
 import { random } from '../support/random.ts'
 
-const CHUNKS = 80
+/** No more than are passed over in the search for the newest leaf. */
+const CHUNKS = 64
 const STEPS = 4_000
 
 /** A judge that has decided, by worths that nobody learnt. */
@@ -118,20 +119,15 @@ class Scene {
   expectedVictim(): number {
     const leaves = [...this.chunks].filter(([id]) => this.word(id, HOLDS) === 0 && this.word(id, CHILDREN) === 0)
     const byAge = leaves.sort(([, one], [, other]) => one.stamp - other.stamp)
-    const seen = new Set<number>()
-    let victim = NO_CHUNK
-    let least = Number.POSITIVE_INFINITY
-    for (const [id, chunk] of byAge) {
-      const reuseClass = chunk.times * 4 + [0, 1, 4, 16].filter((depth) => chunk.depth >= depth).length - 1
-      if (seen.has(reuseClass)) continue
-      seen.add(reuseClass)
-      const bucket = ageBucket(this.#now - chunk.stamp)
-      const worth = this.#judge.isByWorth ? this.#judge.worth[reuseClass * AGE_BUCKETS + bucket]! : 0
-      if (worth >= least) continue
-      victim = id
-      least = worth
+    if (!this.#judge.isByWorth) return byAge[0]?.[0] ?? NO_CHUNK
+    const oldest = firstOfEachClass(byAge)
+    const ends = [...oldest, ...firstOfEachClass([...byAge].reverse())]
+    const worthOf = (chunk: Chunk) => {
+      return this.#judge.worth[classOf(chunk) * AGE_BUCKETS + ageBucket(this.#now - chunk.stamp)]!
     }
-    return victim
+    let victim: [number, Chunk] | undefined
+    for (const end of ends) if (victim === undefined || worthOf(end[1]) < worthOf(victim[1])) victim = end
+    return victim?.[0] ?? NO_CHUNK
   }
 
   /** Evicts or removes the victim. False when there is none. */
@@ -152,13 +148,35 @@ class Scene {
   }
 }
 
+/** Worths that fall with age in some classes and grow in the others; the search for the newest leaf relies on one or the other. */
+function drawWorth(next: (limit: number) => number): Float64Array {
+  const worth = new Float64Array(REUSE_CLASSES * AGE_BUCKETS)
+  for (let first = 0; first < worth.length; first += AGE_BUCKETS) {
+    const ages = worth
+      .subarray(first, first + AGE_BUCKETS)
+      .map(() => next(1000))
+      .sort()
+    worth.set(next(2) === 0 ? ages : ages.reverse(), first)
+  }
+  return worth
+}
+
+function classOf(chunk: Chunk): number {
+  return chunk.times * 4 + [0, 1, 4, 16].filter((depth) => chunk.depth >= depth).length - 1
+}
+
+function firstOfEachClass(chunks: readonly [number, Chunk][]): [number, Chunk][] {
+  const classes = chunks.map(([, chunk]) => classOf(chunk))
+  return chunks.filter((_, at) => classes.indexOf(classes[at]!) === at)
+}
+
 const CASES = [1, 2, 3].flatMap((seed) => [true, false].map((isByWorth) => ({ seed, isByWorth })))
 
 it.each(CASES)(
   'names the victim that its definition names (seed $seed, by worth: $isByWorth)',
   ({ seed, isByWorth }) => {
     const next = random(seed)
-    const worth = Float64Array.from({ length: REUSE_CLASSES * AGE_BUCKETS }, () => next(1000))
+    const worth = drawWorth(next)
     const scene = new Scene(isByWorth ? worth : null)
     const held: number[] = []
     let path: number[] = []

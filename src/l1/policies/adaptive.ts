@@ -25,8 +25,12 @@ const LINKED = 4
 const DEPTH_SHIFT = 3
 const DEPTH_MAX = 31
 const TIMES_MAX = 3
+/** Prints are integers that need no allocation. */
+const PRINT_MASK = 0x7fff_ffff
 /** Evicted chunks that are remembered, as a share of the index. */
 const REMEMBERED_RATIO = 2
+/** Chunks that are passed over at most in the search for the newest leaf of a class. */
+const NEWEST_PASSED_MAX = 64
 
 /**
  * Evicts the leaf that is worth least: worth is the chance of a hit for each reference that it would stay, learnt live
@@ -36,8 +40,11 @@ const REMEMBERED_RATIO = 2
  *
  *   classes   times asked for again 0, 1, 2, 3+   x   depth 0, 1..3, 4..15, 16+
  *   lists     of each class, its free chunks by recency
- *   victim    by worth: of the oldest of each class, the one that is worth least
- *             as LRU:   of the oldest of each class, the oldest
+ *   victim    by worth: of the oldest leaf of each class, and the newest, the one that is worth least
+ *             as LRU:   of the oldest leaf of each class, the oldest
+ *
+ * The newest are looked at for loads that go round and round: there what was just used is needed last. The way to the
+ * newest leaf of a class ends where a chunk is worth as much as what was found: what is older there is worth more.
  *
  * Leaf first: a chunk with children that comes up as the oldest of its class is unlinked until its last child leaves
  * (`ripen`), and then linked where its age belongs. So each search is paid for by a child that left, and ages fall
@@ -108,22 +115,7 @@ export class AdaptivePolicy implements EvictionPolicy {
   }
 
   victim(): number {
-    const { worth, isByWorth } = this.judge
-    const now = this.#now[0]!
-    let victim = NO_CHUNK
-    let least = 0
-    let oldest = 0
-    for (let list = 0; list < REUSE_CLASSES; list += 1) {
-      const id = this.#oldestLeaf(list)
-      if (id === NO_CHUNK) continue
-      const age = (now - this.#lists.stamps[id]!) >>> 0
-      const value = isByWorth ? worth[list * AGE_BUCKETS + ageBucket(age)]! : 0
-      if (victim !== NO_CHUNK && (value > least || (value === least && age <= oldest))) continue
-      victim = id
-      least = value
-      oldest = age
-    }
-    return victim
+    return this.judge.isByWorth ? this.#leastWorth() : this.#oldest()
   }
 
   /** The class of a live chunk. */
@@ -174,6 +166,59 @@ export class AdaptivePolicy implements EvictionPolicy {
     }
   }
 
+  /** The oldest leaf. */
+  #oldest(): number {
+    const now = this.#now[0]!
+    let victim = NO_CHUNK
+    let oldest = 0
+    for (let list = 0; list < REUSE_CLASSES; list += 1) {
+      const id = this.#oldestLeaf(list)
+      if (id === NO_CHUNK) continue
+      const age = (now - this.#lists.stamps[id]!) >>> 0
+      if (victim !== NO_CHUNK && age <= oldest) continue
+      victim = id
+      oldest = age
+    }
+    return victim
+  }
+
+  /**
+   * Of the oldest and the newest leaf of each class, the one that is worth least. In one function: a worth that is
+   * handed on is a number to allocate.
+   */
+  #leastWorth(): number {
+    const { worth } = this.judge
+    const now = this.#now[0]!
+    let victim = NO_CHUNK
+    let least = 0
+    let oldest = 0
+    for (let list = 0; list < REUSE_CLASSES; list += 1) {
+      const id = this.#oldestLeaf(list)
+      if (id === NO_CHUNK) continue
+      const age = (now - this.#lists.stamps[id]!) >>> 0
+      const value = worth[list * AGE_BUCKETS + ageBucket(age)]!
+      if (victim !== NO_CHUNK && (value > least || (value === least && age <= oldest))) continue
+      victim = id
+      least = value
+      oldest = age
+    }
+    for (let list = 0; list < REUSE_CLASSES; list += 1) {
+      let id = this.#lists.newest[list]!
+      for (let passed = 0; passed < NEWEST_PASSED_MAX && id !== NO_CHUNK; passed += 1) {
+        const age = (now - this.#lists.stamps[id]!) >>> 0
+        const value = worth[list * AGE_BUCKETS + ageBucket(age)]!
+        if (value >= least) break
+        if (this.#words[id * CHUNK_WORDS + CHILDREN] === 0) {
+          victim = id
+          least = value
+          break
+        }
+        id = this.#lists.olderOf(id)
+      }
+    }
+    return victim
+  }
+
   #append(id: number): void {
     this.#now[0] = this.#now[0]! + 1
     this.#lists.append(this.classOf(id), id, this.#now[0]!)
@@ -201,6 +246,6 @@ export class AdaptivePolicy implements EvictionPolicy {
     const words = this.#words
     const space = words[record + META]! >>> SPACE_SHIFT
     const print = Math.imul(words[record + 1]! ^ words[record + 5]! ^ Math.imul(space + 1, 0x9e3779b1), 0x85ebca6b)
-    this.judge.ask((print ^ (print >>> 15)) >>> 0, this.classOf(id), this.#now[0]!, this.#live)
+    this.judge.ask((print ^ (print >>> 15)) & PRINT_MASK, this.classOf(id), this.#now[0]!, this.#live)
   }
 }

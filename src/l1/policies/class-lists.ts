@@ -9,10 +9,10 @@ export const NO_ENTRY = 0
  * `(now - stamp) >>> 0`.
  */
 export class ClassLists {
-  /** By class; NO_ENTRY when its list is empty. */
+  /** The ends of the lists, by class; NO_ENTRY when one is empty. */
   readonly oldest = new Uint32Array(REUSE_CLASSES)
+  readonly newest = new Uint32Array(REUSE_CLASSES)
   readonly stamps: Uint32Array
-  readonly #newest = new Uint32Array(REUSE_CLASSES)
   readonly #words: Uint32Array
   readonly #stride: number
   readonly #newerAt: number
@@ -30,7 +30,7 @@ export class ClassLists {
   /** Links an entry as the newest of a class. */
   append(list: number, id: number, stamp: number): void {
     this.stamps[id] = stamp
-    this.#link(list, id, this.#newest[list]!)
+    this.#link(list, id, this.newest[list]!)
   }
 
   /** Links an entry where its stamp belongs. It is looked for from the oldest on. */
@@ -51,8 +51,12 @@ export class ClassLists {
     const older = words[at + this.#olderAt]!
     if (older === NO_ENTRY) this.oldest[list] = newer
     else words[older * this.#stride + this.#newerAt] = newer
-    if (newer === NO_ENTRY) this.#newest[list] = older
+    if (newer === NO_ENTRY) this.newest[list] = older
     else words[newer * this.#stride + this.#olderAt] = older
+  }
+
+  olderOf(id: number): number {
+    return this.#words[id * this.#stride + this.#olderAt]!
   }
 
   newerOf(id: number): number {
@@ -61,7 +65,7 @@ export class ClassLists {
 
   clear(): void {
     this.oldest.fill(NO_ENTRY)
-    this.#newest.fill(NO_ENTRY)
+    this.newest.fill(NO_ENTRY)
   }
 
   /** Links an entry on the newer side of `older`. */
@@ -73,7 +77,7 @@ export class ClassLists {
     words[at + this.#olderAt] = older
     if (older === NO_ENTRY) this.oldest[list] = id
     else words[older * this.#stride + this.#newerAt] = id
-    if (newer === NO_ENTRY) this.#newest[list] = id
+    if (newer === NO_ENTRY) this.newest[list] = id
     else words[newer * this.#stride + this.#olderAt] = id
   }
 }

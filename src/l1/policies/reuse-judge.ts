@@ -54,7 +54,7 @@ export class ReuseJudge {
   /**
    * A chunk is asked for, or new.
    *
-   * @param print 32 random bits of it.
+   * @param print 31 random bits of it.
    * @param now a count of references, modulo 2^32.
    * @param live chunks in L1.
    */

@@ -64,13 +64,15 @@ export class ShadowCache {
     return this.#worth === null ? 0 : this.#classes[entry]!
   }
 
+  /** By worth, of the oldest and the newest of each class; the older one of two that are worth the same. */
   #victim(now: number): number {
     if (this.#worth === null) return this.#lists.oldest[0]!
     let victim = NO_ENTRY
     let least = 0
     let oldest = 0
-    for (let list = 0; list < REUSE_CLASSES; list += 1) {
-      const entry = this.#lists.oldest[list]!
+    for (let end = 0; end < 2 * REUSE_CLASSES; end += 1) {
+      const list = end >> 1
+      const entry = ((end & 1) === 0 ? this.#lists.oldest : this.#lists.newest)[list]!
       if (entry === NO_ENTRY) continue
       const age = (now - this.#lists.stamps[entry]!) >>> 0
       const worth = this.#worth[list * AGE_BUCKETS + ageBucket(age)]!

@@ -4,8 +4,8 @@ import { random } from '../../../support/random.ts'
 
 const LIVE = 500
 
-/** A number of 32 bits that looks random. */
-const printOf = (chunk: number) => (Math.imul(chunk + 1, 0x9e3779b1) ^ (Math.imul(chunk + 7, 0x85ebca6b) >>> 13)) >>> 0
+/** A number of 31 bits that looks random. */
+const printOf = (chunk: number) => (Math.imul(chunk + 1, 0x9e3779b1) ^ (Math.imul(chunk + 7, 0x85ebca6b) >>> 13)) >>> 1
 
 class Load {
   readonly judge = new ReuseJudge()

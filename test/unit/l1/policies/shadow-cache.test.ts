@@ -37,15 +37,11 @@ it.each([
   expect(shadow.ask(1, 0, 20_001, 64)).toBe(false)
 })
 
-/** Of the oldest of each class, the one of least worth. */
+/** Of the oldest and the newest of each class, the one of least worth. */
 function leastWorth(entries: readonly Entry[], worth: Float64Array, now: number): number {
-  let least = -1
-  const seen = new Set<number>()
-  const worthAt = (at: number) => worth[entries[at]!.reuseClass * AGE_BUCKETS + ageBucket(now - entries[at]!.at)]!
-  for (let at = 0; at < entries.length; at += 1) {
-    if (seen.has(entries[at]!.reuseClass)) continue
-    seen.add(entries[at]!.reuseClass)
-    if (least < 0 || worthAt(at) < worthAt(least)) least = at
-  }
-  return least
+  const classes = entries.map(({ reuseClass }) => reuseClass)
+  const isEnd = (at: number) => classes.indexOf(classes[at]!) === at || classes.lastIndexOf(classes[at]!) === at
+  const worthAt = (at: number) => worth[classes[at]! * AGE_BUCKETS + ageBucket(now - entries[at]!.at)]!
+  const ends = [...entries.keys()].filter(isEnd)
+  return ends.reduce((least, at) => (worthAt(at) < worthAt(least) ? at : least))
 }
