@@ -1,12 +1,15 @@
 import { existsSync } from 'node:fs'
 import { basename } from 'node:path'
+import { engineOptions, readReplaySettings } from '../src/cli/replay-settings.ts'
+import { loadTrace, openTrace } from '../src/cli/replay-trace.ts'
+import { readMachineFacts } from '../src/config/machine-facts.ts'
 import { L1_POLICIES, type L1PolicyName } from '../src/l1/options.ts'
 import { belady } from '../src/replay/belady.ts'
 import { loadMooncakeTrace } from '../src/replay/mooncake-trace.ts'
 import { prefixTraceOf } from '../src/replay/prefix-nodes.ts'
 import { referenceLru } from '../src/replay/reference-lru.ts'
 import type { TraceBatch } from '../src/replay/trace-batch.ts'
-import { CONVERSATION_TRACE } from '../test/support/public-trace.ts'
+import { AGENT_TRACE, CONVERSATION_TRACE } from '../test/support/public-trace.ts'
 import { chats, deepChain, loops, phases, popular, scans, sessions, tenants } from '../test/support/trace-shapes.ts'
 import { median } from './support/pairs.ts'
 import { runPolicy } from './support/policy-run.ts'
@@ -15,14 +18,15 @@ import { runPolicy } from './support/policy-run.ts'
  * Hit ratio of every eviction policy and watermark setting, beside exact LRU and Belady, and time per reference.
  *
  * `npm run bench -- policies [TRACE.jsonl ...] [--watermarks] [--seed N] [--only NAME,...] [--json]`. Traces are
- * Mooncake's, synthetic shapes of `test/support/trace-shapes.ts`, and files that are named. Sizes are shares of the
+ * Mooncake's conversations and mini-SWE-agent's texts where they lie beside the checkout, synthetic shapes of
+ * `test/support/trace-shapes.ts`, and files in Mooncake's format that are named. Sizes are shares of the
  * distinct blocks of a trace. Each run goes through a real L1 and its eviction loop, without bytes.
  * `--watermarks` runs every setting; without it, the one that `serve` has.
  *
  * A gain is what a policy has over exact LRU, as a share of the gap between that and Belady, which knows the future.
  */
 const SHARES = [0.01, 0.02, 0.05, 0.1, 0.2] as const
-const CHUNKS_MIN = 64
+const CHUNKS_MIN = 16
 const WATERMARKS = [
   { name: '99.8/99.6', highRatio: 0.998, lowRatio: 0.996 },
   { name: '100/100', highRatio: 1, lowRatio: 1 },
@@ -79,8 +83,24 @@ async function readTraces(): Promise<Trace[]> {
     const batch = await loadMooncakeTrace(file, { partialBlocks: 'count' })
     traces.push({ name: basename(file).replace(/\.jsonl.*/, ''), isHeldOut: file !== CONVERSATION_TRACE, batch })
   }
+  if (existsSync(AGENT_TRACE)) traces.push({ name: 'agents', isHeldOut: true, batch: await readAgents() })
   for (const { name, isHeldOut, make } of SHAPES) traces.push({ name, isHeldOut, batch: make(seed) })
   return only === undefined ? traces : traces.filter(({ name }) => only.includes(name))
+}
+
+/** The texts of agents, tokenized, in chunks of 256 tokens. */
+async function readAgents(): Promise<TraceBatch> {
+  const options = { format: 'agent-text', 'flat-out': true, 'metadata-only': true }
+  const settings = readReplaySettings({ positionals: [AGENT_TRACE], options } as never)
+  const { tokenizer } = engineOptions(settings, readMachineFacts())
+  const trace = await openTrace(settings, tokenizer, (model, error) => {
+    throw new Error(model, { cause: error })
+  })
+  try {
+    return await loadTrace(trace, { bytesTaken: 0 }, () => {})
+  } finally {
+    trace.close()
+  }
 }
 
 function measure({ name, isHeldOut, batch }: Trace, watermarks: (typeof WATERMARKS)[number][]): Row[] {
