@@ -4,6 +4,7 @@ import type { Clock } from '../core/clock.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { AdapterState } from '../l2/attached.ts'
 import type { JobReport } from '../l2/jobs/job.ts'
+import type { GoneWorker } from '../server/mp/parts.ts'
 import type { LateWorker } from '../server/mp/quarantine.ts'
 
 type Act = Omit<ActivityDraft, 'actor' | 'occurredAtMs'>
@@ -87,6 +88,17 @@ export class EngineActs {
       },
       WIRE_ACTOR,
     )
+  }
+
+  /** The process of a worker is gone, and what was kept for it is free. */
+  workerGone({ worker, model, transfers }: GoneWorker): void {
+    this.#record({
+      action: 'ACTIVITY_ACTION_QUARANTINE_RELEASE',
+      resourceType: 'worker',
+      resourceId: worker,
+      description: `The process of a worker of model ${model} is gone: no other process has the segment open.`,
+      metadata: { model, transfers },
+    })
   }
 
   /** Finds what was quarantined since the last call. Run by the lease loop. */

@@ -223,6 +223,7 @@ async function serversOf(
     log: logger,
     journal,
     onCleared: (cleared) => acts.wireCleared(cleared),
+    onGone: (worker) => acts.workerGone(worker),
     onError,
   })
   mp.restore(leftover?.contents.workers ?? [])

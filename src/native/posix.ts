@@ -15,6 +15,8 @@ export interface Posix {
   readonly posixFallocate: KoffiFunc<(fd: number, offset: number, bytes: number) => number>
   /** Returns -1 on failure; see `errno`. */
   readonly flock: KoffiFunc<(fd: number, operation: number) => number>
+  /** Commands with a number as argument. Returns -1 on failure; see `errno`. */
+  readonly fcntl: KoffiFunc<(fd: number, command: number, argument: number) => number>
   /** Error number of the last call of this thread that was not `.async`. */
   errno(): number
   /** Where the first byte of a view lies. */
@@ -46,6 +48,7 @@ function load(): Posix | string {
         'int posix_fallocate(int fd, int64_t offset, int64_t bytes)',
       ) as Posix['posixFallocate'],
       flock: libc.func('int flock(int fd, int operation)') as Posix['flock'],
+      fcntl: libc.func('int fcntl(int fd, int command, int argument)') as Posix['fcntl'],
       errno: () => koffi.errno(),
       addressOf: (view) => koffi.address(view),
       view: (address, bytes) => koffi.view(address, bytes) as ArrayBuffer,

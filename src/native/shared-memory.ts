@@ -24,6 +24,10 @@ const PROT_READ_WRITE = 3
 const MAP_SHARED = 1
 const MADV_POPULATE_WRITE = 23 // Linux 5.14
 const ENOSPC = 28
+// A write lease is granted when the one open file description with the right to write is that which asks.
+const F_SETLEASE = 1024
+const F_WRLCK = 1
+const F_UNLCK = 2
 
 /** What another thread needs to see the segment. Can be posted to workers; means nothing in another process. */
 export interface SegmentHandle {
@@ -60,6 +64,11 @@ export interface SharedSegment {
   restoreName(): void
   /** Removes the name, if it still is that of this segment. Mappings stay. Idempotent. */
   unlink(): void
+  /**
+   * Whether the kernel vouches that no other process has the segment open for writing or mapped, in whatever container.
+   * False also where it cannot be told. Costs two system calls. Only on the main thread.
+   */
+  isOnlyOurs(): boolean
 }
 
 export interface SegmentOptions {
@@ -106,11 +115,10 @@ export async function openSegment(options: SegmentOptions): Promise<SharedSegmen
     if (address > 0) posix.munmap(address, bytes)
     unlinkOwn(secondNameOf(path), file.stat)
     unlinkOwn(path, file.stat)
-    throw error instanceof CacheError ? error : unavailable(String(error), error)
-  } finally {
     closeSync(file.fd)
+    throw error instanceof CacheError ? error : unavailable(String(error), error)
   }
-  return new MappedSegment(posix, name, path, file.stat, BigInt(address), bytes)
+  return new MappedSegment(posix, name, path, file, BigInt(address), bytes)
 }
 
 /** Which file a segment is, for as long as it exists: inode numbers of one tmpfs. */
@@ -136,6 +144,7 @@ export async function reopenSegment(
   const fd = openLeft(path)
   if (fd === null) return `${path} was removed`
   let address = -1
+  let isKept = false
   try {
     const stat = fstatSync(fd, { bigint: true })
     if (!stat.isFile() || Number(stat.uid) !== process.getuid?.()) return `${path} is not a segment of this user`
@@ -147,14 +156,15 @@ export async function reopenSegment(
     await back(posix, fd, address, bytes, onProgress).catch((error: unknown) => {
       throw error === ENOSPC ? tooSmall(bytes, freeBytes(directory), directory) : unavailable(String(error))
     })
-    const segment = new MappedSegment(posix, name, path, stat, BigInt(address), bytes)
+    const segment = new MappedSegment(posix, name, path, { fd, stat }, BigInt(address), bytes)
+    isKept = true
     segment.restoreName()
     return segment
   } catch (error) {
     if (address > 0) posix.munmap(address, bytes)
     throw error instanceof CacheError ? error : unavailable(String(error), error)
   } finally {
-    closeSync(fd)
+    if (!isKept) closeSync(fd)
   }
 }
 
@@ -188,7 +198,7 @@ export function privateSegment(bytes: number): SharedSegment {
   }
   const memory = new Uint8Array(buffer)
   const handle = { address: 0n, bytes, buffer }
-  const nothing = { close() {}, restoreName() {}, unlink() {} }
+  const nothing = { close() {}, restoreName() {}, unlink() {}, isOnlyOurs: () => false }
   return { kind: 'private', name: '', bytes, address: 0n, memory, handle, inode: '', ...nothing }
 }
 
@@ -203,16 +213,19 @@ class MappedSegment implements SharedSegment {
   readonly #posix: Posix
   readonly #path: string
   readonly #stat: BigIntStats
+  /** Of the mapping: the file description that the kernel counts as ours. */
+  readonly #fd: number
   readonly #buffer: ArrayBuffer
   #isMapped = true
   #isNamed = true
 
-  constructor(posix: Posix, name: string, path: string, stat: BigIntStats, address: bigint, bytes: number) {
+  constructor(posix: Posix, name: string, path: string, file: OpenFile, address: bigint, bytes: number) {
     this.#posix = posix
     this.name = name
     this.#path = path
-    this.#stat = stat
-    this.inode = String(stat.ino)
+    this.#stat = file.stat
+    this.#fd = file.fd
+    this.inode = String(file.stat.ino)
     this.address = address
     this.bytes = bytes
     this.#buffer = posix.view(address, bytes)
@@ -225,6 +238,15 @@ class MappedSegment implements SharedSegment {
     this.#isMapped = false
     this.#buffer.transfer() // detaches every view of this thread: they become empty instead of dangling
     this.#posix.munmap(Number(this.address), this.bytes)
+    closeSync(this.#fd)
+  }
+
+  isOnlyOurs(): boolean {
+    if (!this.#isMapped) return false
+    ignoreLeaseSignal()
+    if (this.#posix.fcntl(this.#fd, F_SETLEASE, F_WRLCK) !== 0) return false
+    this.#posix.fcntl(this.#fd, F_SETLEASE, F_UNLCK)
+    return true
   }
 
   restoreName(): void {
@@ -290,7 +312,22 @@ function secondNameOf(path: string): string {
   return `${path}.keep`
 }
 
-function createFile(path: string): { readonly fd: number; readonly stat: BigIntStats } {
+/** A segment's file, and what it is. */
+interface OpenFile {
+  readonly fd: number
+  readonly stat: BigIntStats
+}
+
+let isLeaseSignalIgnored = false
+
+/** Whoever opens the file while the lease is held, for some microseconds, waits, and SIGIO tells the holder: it kills. */
+function ignoreLeaseSignal(): void {
+  if (isLeaseSignalIgnored) return
+  isLeaseSignalIgnored = true
+  process.on('SIGIO', () => {})
+}
+
+function createFile(path: string): OpenFile {
   const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
   try {
     const fd = openSync(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)

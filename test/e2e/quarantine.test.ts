@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { closeSync, openSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { MpClient } from '../../src/client/mp-client.ts'
@@ -48,4 +48,25 @@ it('an operator sees why the engine is not ready, frees what a dead worker held,
   expect((await ready()).status).toBe(200)
   const { activities } = await http.must('GET', '/v1/activities?resourceType=worker')
   expect(activities[0]).toMatchObject({ action: 'ACTIVITY_ACTION_QUARANTINE_RELEASE', resourceId: String(WORKER) })
+})
+
+it('what a worker held is free when its process is gone, without an operator', { timeout: 240_000 }, async () => {
+  const engine = await home.start({ l1Size: '1MiB', flags: FLAGS })
+  const worker = new MpClient(engine.addresses.mp!, { clock: new SystemClock() })
+  const mapped = openSync(home.segmentPath, 'r+') // as a process that maps it
+  try {
+    await worker.register(contextOf(WORKER, { hidden: 128 }))
+    expect((await worker.prepareStore(keyOf(promptOf(1, 16)), WORKER)).slots).toHaveLength(16)
+    const ready = () => fetch(`${engine.httpUrl}/readyz`)
+    await until('the lease to expire', async () => ((await ready()).status === 503 ? true : undefined), 60_000)
+    closeSync(mapped)
+    await until('the slots to be free', async () => ((await ready()).status === 200 ? true : undefined), 120_000)
+  } finally {
+    worker.close()
+  }
+  const record = await until('the record', async () => {
+    const { activities } = await new HttpClient(engine).must('GET', '/v1/activities?resourceType=worker')
+    return activities[0]?.action === 'ACTIVITY_ACTION_QUARANTINE_RELEASE' ? activities[0] : undefined
+  })
+  expect(record).toMatchObject({ actorType: 'ACTOR_TYPE_SYSTEM', resourceId: String(WORKER) })
 })

@@ -35,10 +35,21 @@ export interface MpSetup extends Partial<EngineSetup> {
   /** Where prompts of more than `inlineChunks` are hashed. */
   readonly lane?: HashLane
   readonly inlineChunks?: number
+  /** Whether no other process has the segment open; false by default. */
+  readonly isOnlyOurs?: () => boolean
+  readonly onGone?: (worker: object) => void
 }
 
 /** An engine in this process that serves the MP wire on a real socket, on a manual clock. */
-export async function startMp({ mp = {}, lane, inlineChunks = 64, queryHoldMs = 0, ...setup }: MpSetup = {}) {
+export async function startMp({
+  mp = {},
+  lane,
+  inlineChunks = 64,
+  queryHoldMs = 0,
+  isOnlyOurs = () => false,
+  onGone,
+  ...setup
+}: MpSetup = {}) {
   const runtime = makeEngine({ seed: 1, ...setup })
   const { engine, memory, clock } = runtime
   const lines: string[] = []
@@ -53,7 +64,8 @@ export async function startMp({ mp = {}, lane, inlineChunks = 64, queryHoldMs = 
       hasher: prompts,
       clock,
       queryHoldMs,
-      segment: { name: 'kvtier-test', bytes: memory!.length, restoreName() {} },
+      segment: { name: 'kvtier-test', bytes: memory!.length, restoreName() {}, isOnlyOurs },
+      onGone,
       log,
       onError: (error) => errors.push(error),
     },

@@ -66,6 +66,8 @@ export class Instance {
   hasPinged = false
   /** It registered with an earlier engine, and has not been heard of since. */
   isAwaited = false
+  /** Some other process had the segment open since it registered: it was one of those, as far as anybody knows. */
+  hasMapped = false
   /** Silent for too long: its slots are set aside until it says that it is done. */
   isReaped = false
   /** Of the slots that it may write to. */
@@ -138,6 +140,7 @@ export class Instance {
   /** Takes over what it copied under an earlier engine. */
   restore(l1: L1Cache, nowMs: number): void {
     this.isAwaited = true
+    this.hasMapped = this.#copies.listOf(this.owner).length > 0 // nobody is told of slots before
     const retrieves = new RecoveredRetrieves(l1)
     for (const copy of this.#copies.listOf(this.owner)) {
       const { space, rank, lease, count } = copy

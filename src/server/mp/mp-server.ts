@@ -4,10 +4,11 @@ import type { ModelRegistry } from '../../engine/model-registry.ts'
 import type { PromptHasher } from '../../engine/prompt-hasher.ts'
 import type { MpOptions } from '../options.ts'
 import { Dispatcher } from './dispatcher.ts'
+import { GoneWorkers } from './gone-workers.ts'
 import { InstanceTable } from './instances.ts'
 import { newCounts } from './mp-counts.ts'
 import { MpSessions } from './mp-sessions.ts'
-import type { MpLog, MpParts, RegisteredWorker, WorkerJournal } from './parts.ts'
+import type { MpLog, MpParts, RegisteredWorker, WireSegment, WorkerJournal } from './parts.ts'
 import { Quarantine } from './quarantine.ts'
 import { MpRouter } from './router.ts'
 
@@ -21,12 +22,12 @@ export interface MpServerParts {
   readonly clock: Clock
   /** See `MpParts.queryHoldMs`; absent: 1. */
   readonly queryHoldMs?: number
-  /** L1's memory: its name for other processes, '' when there is none. */
-  readonly segment: { readonly name: string; readonly bytes: number; restoreName(): void }
+  readonly segment: WireSegment
   readonly log: MpLog
   /** Absent = the next engine knows no worker of this one. */
   readonly journal?: WorkerJournal | null
   readonly onCleared?: MpParts['onCleared']
+  readonly onGone?: MpParts['onGone']
   readonly onError: (error: unknown) => void
 }
 
@@ -42,6 +43,7 @@ export class MpServer {
   /** Slots of workers whose leases have expired. */
   readonly quarantine: Quarantine
   readonly #router: MpRouter
+  readonly #gone: GoneWorkers
 
   constructor(options: MpOptions, parts: MpServerParts) {
     const { engine, models, hasher, clock, segment, log, journal = null, onError } = parts
@@ -76,7 +78,9 @@ export class MpServer {
       log,
       journal,
       onCleared: parts.onCleared,
+      onGone: parts.onGone,
     }
+    this.#gone = new GoneWorkers(handled)
     this.quarantine = new Quarantine(handled)
     this.#dispatcher = new Dispatcher(
       {
@@ -106,9 +110,10 @@ export class MpServer {
     this.#dispatcher.forgetWorkers(model, worldSize)
   }
 
-  /** Takes the silent for dead, and keeps the segment's name in place. Run by the lease loop. */
+  /** Takes the silent for dead, frees what dead processes held, and keeps the segment's name. Run by the lease loop. */
   sweep(): void {
     this.#segment.restoreName()
+    this.#gone.sweep()
     this.#dispatcher.sweep()
   }
 

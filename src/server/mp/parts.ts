@@ -14,6 +14,14 @@ export interface MpLog {
   warn(detail: object, text: string): void
 }
 
+/** The memory of L1, by the name that other processes map; '' when they cannot. See `SharedSegment`. */
+export interface WireSegment {
+  readonly name: string
+  readonly bytes: number
+  restoreName(): void
+  isOnlyOurs(): boolean
+}
+
 /** What the handlers of the wire work on. */
 export interface MpParts {
   readonly engine: Engine
@@ -27,12 +35,20 @@ export interface MpParts {
   /** How long a question for the answer of a lookup may wait while its prompt is hashed. */
   readonly queryHoldMs: number
   readonly counts: MpCounts
-  /** The memory of L1, by the name that other processes map; '' when they cannot. */
-  readonly segment: { readonly name: string; readonly bytes: number; restoreName(): void }
+  readonly segment: WireSegment
   readonly log: MpLog
   readonly journal: WorkerJournal | null
   /** Told when a client had everything cleared, with what was removed. */
   readonly onCleared?: ((cleared: object) => void) | undefined
+  /** Told of a worker whose process is gone, with what it held. */
+  readonly onGone?: ((worker: GoneWorker) => void) | undefined
+}
+
+/** A worker whose process was proved to be gone. Bytes are those of its transfers, which are freed. */
+export interface GoneWorker {
+  readonly worker: string
+  readonly model: string
+  readonly transfers: number
 }
 
 /** Where it is written down who is registered, for the next engine. */

@@ -1,9 +1,12 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import {
+  closeSync,
   existsSync,
   lstatSync,
   mkdtempSync,
+  openSync,
   readFileSync,
   rmSync,
   statfsSync,
@@ -21,10 +24,12 @@ import {
   attachSegment,
   openSegment,
   privateSegment,
+  reopenSegment,
   type SegmentHandle,
   type SharedSegment,
 } from '../../../src/native/shared-memory.ts'
 import { skipUnless } from '../../support/skip-unless.ts'
+import { until } from '../../support/until.ts'
 
 const MIB = 1024 * 1024
 const { available, reason } = capability().sharedMemory
@@ -244,4 +249,69 @@ it('puts its name back when a client has removed it, and takes both names away a
   segment.restoreName()
   expect([existsSync(path), existsSync(`${path}.keep`)]).toEqual([false, false])
   segment.close()
+})
+
+describe('the kernel vouches that nobody else has the segment open', whereShared, () => {
+  /** A process that opens the segment again and again, or once, until it is killed. */
+  async function opener(path: string, mode: 'holds' | 'opens and closes') {
+    const script = `
+      const fs = require('node:fs')
+      let fd = fs.openSync(${JSON.stringify(path)}, 'r+')
+      console.log('open')
+      if (${JSON.stringify(mode)} === 'holds') setInterval(() => {}, 1000)
+      else for (;;) { fs.closeSync(fd); fd = fs.openSync(${JSON.stringify(path)}, 'r+') }`
+    const child = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })
+    cleanups.push(() => child.kill('SIGKILL'))
+    await once(child.stdout, 'data')
+    return async () => {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+  }
+
+  it('while it is so, and again when who had it was killed', async () => {
+    const name = newName()
+    const segment = await open(64 * 1024, name)
+    expect(segment.isOnlyOurs()).toBe(true)
+    const fd = openSync(join('/dev/shm', name), 'r+') // another file description counts, of this process too
+    expect(segment.isOnlyOurs()).toBe(false)
+    closeSync(fd)
+    expect(segment.isOnlyOurs()).toBe(true)
+    const kill = await opener(join('/dev/shm', name), 'holds')
+    expect(segment.isOnlyOurs()).toBe(false)
+    await kill()
+    await until('the kernel has let go', () => (segment.isOnlyOurs() ? true : undefined))
+    attachSegment(segment.handle) // the same mapping
+    expect(segment.isOnlyOurs()).toBe(true)
+  })
+
+  it('of a segment that was mapped again too', async () => {
+    const name = newName()
+    const first = await openSegment({ name, bytes: 64 * 1024 })
+    first.close()
+    const second = await reopenSegment({ name, bytes: 64 * 1024, inode: first.inode })
+    if (typeof second === 'string') throw new Error(second)
+    cleanups.push(() => {
+      second.unlink()
+      second.close()
+    })
+    expect(second.isOnlyOurs()).toBe(true)
+    expect(first.isOnlyOurs()).toBe(false) // it is closed
+  })
+
+  it('and asking harms neither side, however often others open it meanwhile', async () => {
+    const name = newName()
+    const segment = await open(64 * 1024, name)
+    await opener(join('/dev/shm', name), 'opens and closes')
+    const answers = new Set<boolean>()
+    for (let round = 0; round < 20_000; round += 1) answers.add(segment.isOnlyOurs())
+    await new Promise((resolve) => setImmediate(resolve)) // a signal that nobody handled would have ended this process
+    expect(answers.size).toBeGreaterThan(0)
+    segment.memory[0] = 1
+    expect(readFileSync(join('/dev/shm', name))[0]).toBe(1)
+  })
+
+  it('never of private memory', () => {
+    expect(privateSegment(4096).isOnlyOurs()).toBe(false)
+  })
 })
