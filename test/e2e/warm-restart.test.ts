@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { MpClient } from '../../src/client/mp-client.ts'
 import { SystemClock } from '../../src/core/clock.ts'
 import { SegmentFile } from '../../src/native/segment-file.ts'
@@ -6,6 +6,9 @@ import type { WireKey, WireSlot } from '../../src/protocol/mp/messages.ts'
 import { EngineHome, type EngineProcess } from '../support/engine-process.ts'
 import { HttpClient } from '../support/http-client.ts'
 import { contextOf, fill, found, holds, keyOf, promptOf, SHARD_BYTES } from '../support/mp.ts'
+
+// Each test starts engines one after the other, which takes long on a busy machine.
+vi.setConfig({ testTimeout: 240_000 })
 
 const FLAGS = ['--chunk-tokens', '16', '--log-level', 'warn', '--l2', 'none']
 const CHUNKS = 8

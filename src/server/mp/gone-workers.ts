@@ -12,6 +12,7 @@ const ALONE_MS = 5_000
  *   registered --(another process has the segment open)--> has mapped --(none has, for 5 s; silent for 15 s)--> gone
  *
  * It is a proof for all workers together: while one lives, or another server has started, the rest stay quarantined.
+ * The clients of the wire open the segment for writing, those that only read too; the kernel counts no others.
  */
 export class GoneWorkers {
   readonly #parts: MpParts
