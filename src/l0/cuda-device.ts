@@ -10,7 +10,7 @@ import {
   type CudaFunctions,
   FENCE_WORDS,
 } from '../native/cuda.ts'
-import type { CopyBatch, Device, DeviceInfo, Direction, StreamId } from './device.ts'
+import type { CopyBatch, DeviceInfo, PagedBatch, PagedLayout, SharingDevice, StreamId } from './device.ts'
 
 // state:  new --open--> open --an error that ends the context--> lost
 //                         \---------------close-----------------\--> closed
@@ -27,26 +27,6 @@ export interface CudaDeviceOptions {
   readonly measureSeconds?: number
 }
 
-/** Blocks of a layout and where their shards lie in the host memory. Arrays are read before the call returns. */
-export interface PagedBatch {
-  readonly direction: Direction
-  /** From `addLayout`. */
-  readonly layout: number
-  /** Block ids, shard after shard, as many for each. */
-  readonly blocks: Int32Array
-  readonly blockCount: number
-  /** Offsets of the shards, in which planes follow one another. */
-  readonly hostOffsets: Float64Array
-  readonly shards: number
-}
-
-/** Where the blocks of a model lie in a pool: the same block ids in each plane. Bytes. */
-export interface PagedLayout {
-  readonly planes: readonly number[]
-  readonly blockStride: number
-  readonly blockBytes: number
-}
-
 type Done = (busySeconds: number, error: Error | null) => void
 
 /** Fences handed over in one call at most. */
@@ -57,7 +37,7 @@ const LEAST_SECONDS = 0.5e-6
 const CLOSE_MS = 10_000
 
 /** A real GPU, by the CUDA driver. Cost on this thread: an array copy and a queue entry a transfer. */
-export class CudaDevice implements Device {
+export class CudaDevice implements SharingDevice {
   readonly info: DeviceInfo
   readonly #options: CudaDeviceOptions
   readonly #addon: Addon
@@ -66,7 +46,7 @@ export class CudaDevice implements Device {
   readonly #mail = new Float64Array(MAIL_FENCES * FENCE_WORDS)
   #pending = 0
   #native: CudaFunctions | null = null
-  #state: 'new' | Device['state'] = 'new'
+  #state: 'new' | SharingDevice['state'] = 'new'
   #last: CudaFigures | null = null
 
   /** @param driver what the probe found. @throws AssertionError when it has no such device. */
@@ -89,7 +69,7 @@ export class CudaDevice implements Device {
     this.#addon = addon
   }
 
-  get state(): Device['state'] {
+  get state(): SharingDevice['state'] {
     return this.#state === 'new' ? 'closed' : this.#state
   }
 
@@ -185,6 +165,10 @@ export class CudaDevice implements Device {
   /** Lets the stream go on once that word is at least `value`. Nothing ends the wait but that, or another `signal`. */
   waitForValue(stream: StreamId, pool: number, offset: number, value: number): void {
     this.#native?.semaphore(0, stream, pool, offset, value)
+  }
+
+  get sharesPools(): true {
+    return true
   }
 
   /** What it has and did; of a closed device, when it was last asked. Null before `open`. */

@@ -64,3 +64,49 @@ export interface Device {
   /** Frees the pool. What is pending fails first, before `close` returns. */
   close(): void
 }
+
+/** Blocks of a layout and where their shards lie in the host memory. Arrays are read before the call returns. */
+export interface PagedBatch {
+  readonly direction: Direction
+  /** From `addLayout`. */
+  readonly layout: number
+  /** Block ids, shard after shard, as many for each. */
+  readonly blocks: Int32Array
+  readonly blockCount: number
+  /** Offsets of the shards, in which planes follow one another. */
+  readonly hostOffsets: Float64Array
+  readonly shards: number
+}
+
+/** Where the blocks of a model lie in a pool: the same block ids in each plane. Bytes. */
+export interface PagedLayout {
+  readonly planes: readonly number[]
+  readonly blockStride: number
+  readonly blockBytes: number
+}
+
+/** A device that reaches the pools of other processes. */
+export interface SharingDevice extends Device {
+  readonly sharesPools: true
+
+  /** Number of a layout in a pool. @throws CacheError BAD_REQUEST when it does not lie within the pool */
+  addLayout(pool: number, layout: PagedLayout): number
+
+  /**
+   * Opens a pool of another process: `bytes` from `offset` of the allocation that the 64 bytes of `handle` name. The
+   * mapping keeps that memory in place until `closePool`, also when its owner is gone.
+   *
+   * @returns number of the pool. @throws CacheError DEVICE_FAULT
+   */
+  importPool(handle: Uint8Array, offset: number, bytes: number): number
+
+  /** Gives a pool back once the transfers under way have ended. Later ones fail. Returns at once. */
+  closePool(pool: number): void
+
+  /** As `submit`, of blocks of a layout. */
+  submitPaged(stream: StreamId, batch: PagedBatch, done: (busySeconds: number, error: Error | null) => void): void
+}
+
+export function isSharing(device: Device): device is SharingDevice {
+  return 'sharesPools' in device
+}

@@ -124,6 +124,21 @@ export class EngineDouble implements EnginePort {
     return { requestedTokens, residentTokens: 0, loadedTokens: requestedTokens, chunkTokens: CHUNK_TOKENS }
   }
 
+  async attachPool(): Promise<never> {
+    await this.#answer()
+    throw new CacheError('DEVICE_UNAVAILABLE', 'this engine has no GPU that other processes can share')
+  }
+
+  async holdPool(): Promise<boolean> {
+    await this.#answer()
+    return false
+  }
+
+  async copyPool(): Promise<never> {
+    await this.#answer()
+    throw new CacheError('NOT_FOUND', 'there is no such pool, or its time has passed', { field: 'id' })
+  }
+
   async releaseLease(leaseId: string): Promise<boolean> {
     await this.#answer()
     return this.leases.delete(leaseId)

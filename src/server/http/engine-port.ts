@@ -67,6 +67,13 @@ export interface EnginePort {
   /** Sets the quota of a salt and keeps it for the next start. Without `limits`: the default again; false = it had none. */
   setQuota(salt: string, limits?: QuotaLimits): Promise<boolean>
 
+  /** Opens GPU memory of an inference process. @throws CacheError DEVICE_*, MODEL_UNKNOWN, BAD_REQUEST, NO_ROOM */
+  attachPool(pool: PoolToAttach): Promise<AttachedPoolInfo>
+  /** Keeps an attached pool for its full time again, or gives the memory back after copies under way. False: no such. */
+  holdPool(poolId: string, act: 'renew' | 'detach'): Promise<boolean>
+  /** Copies chunks of a prompt between L1 and blocks of an attached pool. @throws CacheError NOT_FOUND, DEVICE_FAULT */
+  copyPool(poolId: string, copy: PoolCopy): Promise<PoolCopied>
+
   /** One JSON object about the whole engine. `simulated` names what is not real, in words. */
   status(): Promise<EngineStatus>
   /** Why the engine should get no traffic; empty = ready. Must answer within a second even under load. */
@@ -236,6 +243,45 @@ export interface QuotaList {
   readonly salts: readonly QuotaInfo[]
   /** Salts beyond the limit of the answer. */
   readonly leftOut: number
+}
+
+/** GPU memory of an inference process: the blocks of one rank of a model. Bytes. */
+export interface PoolToAttach {
+  readonly model: string
+  readonly ranks: number
+  readonly rank: number
+  /** 64 bytes: CUDA's IPC handle of the allocation. */
+  readonly handle: Uint8Array
+  readonly offset: number
+  readonly bytes: number
+  /** Where block 0 lies in each plane, from the start of the pool. */
+  readonly planes: readonly number[]
+  readonly blockStride: number
+  readonly blockBytes: number
+  readonly ttlMs: number
+}
+
+export interface AttachedPoolInfo {
+  readonly poolId: string
+  readonly blocksPerChunk: number
+  readonly ttlMs: number
+}
+
+export interface PoolCopy {
+  readonly direction: 'store' | 'load'
+  readonly salt: string
+  readonly tokens: Uint32Array
+  /** Block ids of the whole chunks of the prompt, root first. */
+  readonly blocks: Int32Array
+}
+
+/** Chunks of the leading run copied (load), or that became readable (store). */
+export interface PoolCopied {
+  readonly chunks: number
+  readonly chunkTokens: number
+  readonly bytes: number
+  /** The copy engine's time. */
+  readonly busySeconds: number
 }
 
 export interface EngineStatus {

@@ -16,6 +16,7 @@ import { RateLimiter } from './rate-limiter.ts'
 import { activityRoutes } from './routes/activity-routes.ts'
 import { adminRoutes } from './routes/admin-routes.ts'
 import { chunkRoutes } from './routes/chunk-routes.ts'
+import { deviceRoutes } from './routes/device-routes.ts'
 import { healthRoutes } from './routes/health-routes.ts'
 import { jobRoutes } from './routes/job-routes.ts'
 import { lookupRoutes } from './routes/lookup-routes.ts'
@@ -187,6 +188,7 @@ async function addRoutes(api: Api, parts: HttpServiceParts): Promise<void> {
   })
   tokenizeRoutes(api, parts)
   lookupRoutes(api, parts)
+  deviceRoutes(api, parts)
   modelRoutes(api, parts)
   peerRoutes(api, parts)
   chunkRoutes(api, parts)

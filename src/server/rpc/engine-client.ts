@@ -26,6 +26,9 @@ const METHODS = [
   'quotas',
   'quota',
   'setQuota',
+  'attachPool',
+  'holdPool',
+  'copyPool',
   'status',
   'readiness',
 ] as const satisfies readonly (keyof EnginePort)[]

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts'
 import { HashChain } from '../../core/hash-chain.ts'
-import { type LeaseId, NO_LEASE, type SpaceId } from '../../core/ids.ts'
+import { NO_LEASE, type SpaceId } from '../../core/ids.ts'
+import { AttachedPools } from '../../engine/attached-pools.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { Lookup } from '../../engine/lookup.ts'
 import { checkModelName, checkSalt, type ModelRegistry, type RegisteredModel } from '../../engine/model-registry.ts'
@@ -33,6 +34,8 @@ import type {
   ModelMatch,
   PinAnswer,
   PinInfo,
+  PoolCopy,
+  PoolToAttach,
   PrefetchAnswer,
   PromptOfModel,
   QuotaInfo,
@@ -66,14 +69,17 @@ export class EngineService implements EnginePort {
   readonly #parts: EngineServiceParts
   readonly #held = new HeldLeases()
   readonly #slots = new SlotList()
+  readonly #pools: AttachedPools
 
   constructor(parts: EngineServiceParts) {
     this.#parts = parts
+    this.#pools = new AttachedPools(parts)
   }
 
   /** Forgets the ids of expired leases. Run by the lease loop. */
   sweep(): void {
     this.#held.sweep(this.#parts.clock.nowMs(), (held) => this.#end(held))
+    this.#pools.sweep()
   }
 
   async registerModel({ model, shardBytes, ranks, layout }: ModelLayout): Promise<void> {
@@ -296,9 +302,21 @@ export class EngineService implements EnginePort {
     return this.#parts.quotas.set(salt, limits && { l1Bytes: limits.l1Bytes, l2Bytes: limits.l2Bytes })
   }
 
+  async attachPool(pool: PoolToAttach) {
+    return this.#pools.attach(pool)
+  }
+
+  async holdPool(poolId: string, act: 'renew' | 'detach'): Promise<boolean> {
+    return act === 'renew' ? this.#pools.renew(poolId) : this.#pools.detach(poolId)
+  }
+
+  async copyPool(poolId: string, copy: PoolCopy) {
+    return this.#pools.copy(poolId, copy)
+  }
+
   async status(): Promise<EngineStatus> {
     const { engine, facts, servers } = this.#parts
-    return { ...engineStatus(engine, facts), ...servers?.() }
+    return { ...engineStatus(engine, facts), attachedPools: this.#pools.status(), ...servers?.() }
   }
 
   async readiness(): Promise<string[]> {
@@ -364,7 +382,7 @@ export class EngineService implements EnginePort {
     this.#endSpan(held, SPAN_CANCELLED)
     if (held.kind === 'lookup') engine.release(held.lookup)
     else if (held.kind === 'read') engine.l1.release(held.lease)
-    else this.#abandonWrite(held.lease)
+    else if (!engine.l1.abort(held.lease)) engine.l1.fence(held.lease)
   }
 
   /** Of the copy that a lease was for; the first end counts. */
@@ -374,10 +392,5 @@ export class EngineService implements EnginePort {
     const { tenant, shardBytes } = l1.spaces.spec(held.space)
     const done = outcome === SPAN_OK ? 1 : 0
     tracer.end(held.span, outcome, tenant, NO_ROW, 1, done * shardBytes, done)
-  }
-
-  #abandonWrite(lease: LeaseId): void {
-    const { l1 } = this.#parts.engine
-    if (!l1.abort(lease)) l1.fence(lease)
   }
 }
