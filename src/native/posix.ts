@@ -17,6 +17,7 @@ export interface Posix {
   readonly flock: KoffiFunc<(fd: number, operation: number) => number>
   /** Commands with a number as argument. Returns -1 on failure; see `errno`. */
   readonly fcntl: KoffiFunc<(fd: number, command: number, argument: number) => number>
+  readonly schedYield: KoffiFunc<() => number>
   /** Error number of the last call of this thread that was not `.async`. */
   errno(): number
   /** Where the first byte of a view lies. */
@@ -49,6 +50,7 @@ function load(): Posix | string {
       ) as Posix['posixFallocate'],
       flock: libc.func('int flock(int fd, int operation)') as Posix['flock'],
       fcntl: libc.func('int fcntl(int fd, int command, int argument)') as Posix['fcntl'],
+      schedYield: libc.func('int sched_yield()') as Posix['schedYield'],
       errno: () => koffi.errno(),
       addressOf: (view) => koffi.address(view),
       view: (address, bytes) => koffi.view(address, bytes) as ArrayBuffer,

@@ -1,5 +1,6 @@
 import { CacheError } from '../../core/errors.ts'
 import { addonOrNull } from '../../native/addon.ts'
+import { giveWay } from '../../native/give-way.ts'
 import { decodeIncoming, decodeOp } from '../../protocol/mp/codec.ts'
 import type { ServedOp } from '../../protocol/mp/generations.ts'
 import type { Envelope, Incoming, Request, RequestOf } from '../../protocol/mp/messages.ts'
@@ -68,6 +69,9 @@ const NO: { readonly [Op in ServedOp]: Reply } = {
 /** Token lists that are remembered, of each form. */
 const KNOWN_LISTS = 256
 
+/** A prompt that takes longer to read than another thread to get its turn. */
+const LONG_BYTES = 16 * 1024
+
 /** Operations of one client that are done in the order they came: each waits for the one before. */
 const ORDERED = new Set<string>([
   'register_kv_cache_engine_driven_context',
@@ -134,7 +138,7 @@ export class Dispatcher {
       tokens: this.#tokens,
       onOp: (op, envelope) => {
         // A scheduler waits for it, and it says nothing: the answer is asked for later.
-        if (op === 'lookup') this.#answer(client, envelope, NONE)
+        if (op === 'lookup') this.#acknowledge(client, envelope, frames)
       },
     })
     if (incoming.kind !== 'malformed' && tellsOfNewer(incoming)) client.survivesOtherOps = true
@@ -177,6 +181,12 @@ export class Dispatcher {
     const nowMs = this.#parts.clock.nowMs()
     this.#workers.sweep(nowMs, silentMs, graceMs)
     this.#clients.sweep(nowMs, silentMs, graceMs)
+  }
+
+  /** A long prompt keeps this thread busy from here on: the socket's thread shall have the answer away before. */
+  #acknowledge(client: Client, envelope: Envelope, frames: readonly Uint8Array[]): void {
+    this.#answer(client, envelope, NONE)
+    if (frames.some(({ length }) => length > LONG_BYTES)) giveWay()
   }
 
   #perform(client: Client, envelope: Envelope, request: Request): void {
