@@ -2,7 +2,8 @@ import type { Clock, Timer } from './clock.ts'
 
 export interface LoopOptions {
   readonly name: string
-  readonly intervalMs: number
+  /** Between two cycles; a function is asked after each. */
+  readonly intervalMs: number | (() => number)
   readonly clock: Clock
   /** One cycle. Synchronous and bounded; an exception is reported and the loop goes on. */
   readonly cycle: () => void
@@ -26,7 +27,7 @@ export class SupervisedLoop {
     if (this.#isRunning) return
     this.#isRunning = true
     this.#options.onBeat(this.#options.clock.nowMs())
-    this.#arm(this.#options.intervalMs)
+    this.#arm(this.#intervalMs())
   }
 
   stop(): void {
@@ -55,6 +56,11 @@ export class SupervisedLoop {
       this.#options.onError(this.#options.name, error)
     }
     this.#options.onBeat(this.#options.clock.nowMs())
-    if (this.#isRunning && !this.#isWoken) this.#arm(this.#options.intervalMs)
+    if (this.#isRunning && !this.#isWoken) this.#arm(this.#intervalMs())
+  }
+
+  #intervalMs(): number {
+    const { intervalMs } = this.#options
+    return typeof intervalMs === 'number' ? intervalMs : intervalMs()
   }
 }
