@@ -298,7 +298,7 @@ export class StackDistance {
 
   /** What is not in the smaller sample leaves. */
   #lowerRate(rate: number): void {
-    this.#threshold = Math.ceil(rate * SAMPLE_ALL)
+    this.#threshold = Math.max(1, Math.floor(rate * SAMPLE_ALL))
     this.measured[WEIGHT] = SAMPLE_ALL / this.#threshold
     for (let time = this.#oldest; time < this.#now; time += 1) {
       const entry = this.#entryAt[time]! - 1

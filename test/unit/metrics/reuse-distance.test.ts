@@ -104,3 +104,51 @@ it.each([9, 10])('counts bytes exactly also when a second length comes late (see
     if (step % 25 === 0 || (step > 990 && step < 1_010)) history.verify()
   }
 })
+
+// 40,000 chunks in turn and again: every distance is 39,999, less than the history reaches back.
+it('follows all of the first 1,024 chunks, then as many as reach as deep as is wanted, and keeps that rate', () => {
+  const history = new StackDistance(4_096)
+  history.depthBytes = 50_000 * 100
+  const rates: number[] = []
+  for (let round = 0; round < 6; round += 1) {
+    for (let id = 0; id < 40_000; id += 1) {
+      if (round === 0 && id === 1_024) expect([history.rate, history.size]).toEqual([1, 1_024])
+      history.touch(chunkTag(id, 0, 0), 100)
+    }
+    rates.push(history.rate)
+    history.verify()
+  }
+  expect(rates.every((rate) => rate === rates[0])).toBe(true)
+  expect(rates[0]).toBeCloseTo(4_096 / 50_000, 3)
+  expect(Math.abs(history.chunks / 39_999 - 1)).toBeLessThan(0.05)
+})
+
+// Oracle: the exact distance, which the sample tells within its error: 3 standard deviations of a count of samples.
+it.each([11, 12])('forgets what lies deeper than is wanted, and nothing else (seed %i)', (seed) => {
+  const next = random(seed)
+  const history = new StackDistance(2_048)
+  const oracle = new PlainStack()
+  const depth = 4_000
+  history.depthBytes = depth * 100
+  let [near, deep] = [0, 0]
+  for (let step = 0; step < 30_000; step += 1) {
+    const isNear = next(2) === 0
+    const tag = chunkTag(isNear ? next(1_500) : 1_500 + next(60_000), 0, 0)
+    const isFollowed = history.touch(tag, 100)
+    const exact = isFollowed && step > 15_000 ? oracle.distance(tag) : undefined
+    const error = 3 * Math.sqrt(depth / history.rate)
+    if (exact !== undefined && exact.chunks < depth - error) {
+      expect(history.isSeen).toBe(true)
+      expect(Math.abs(history.chunks - exact.chunks)).toBeLessThan(error)
+      near += 1
+    } else if (exact !== undefined && exact.chunks > depth + error) {
+      expect(history.isSeen).toBe(false)
+      deep += 1
+    }
+    oracle.touch(tag, 100)
+  }
+  history.verify()
+  expect(history.size).toBe(2_048)
+  expect(near).toBeGreaterThan(1_000)
+  expect(deep).toBeGreaterThan(100)
+})
