@@ -27,6 +27,8 @@ import { runPolicy } from './support/policy-run.ts'
  */
 const SHARES = [0.01, 0.02, 0.05, 0.1, 0.2] as const
 const CHUNKS_MIN = 16
+/** Where Belady hits hardly more than LRU, there is nothing to gain. */
+const GAP_MIN = 0.005
 const WATERMARKS = [
   { name: '99.8/99.6', highRatio: 0.998, lowRatio: 0.996 },
   { name: '100/100', highRatio: 1, lowRatio: 1 },
@@ -125,7 +127,9 @@ function measure({ name, isHeldOut, batch }: Trace, watermarks: (typeof WATERMAR
         exact_lru: Number(exact.hitRatio.toFixed(4)),
         belady: Number(best.toFixed(4)),
         hit_ratio: by(({ hitRatio }) => hitRatio),
-        gain: by(({ hitRatio }) => (hitRatio - exact.hitRatio) / Math.max(1e-9, best - exact.hitRatio)),
+        gain: by(({ hitRatio }) =>
+          best - exact.hitRatio < GAP_MIN ? 0 : (hitRatio - exact.hitRatio) / (best - exact.hitRatio),
+        ),
         ns_per_ref: by(({ nsPerRef }) => nsPerRef),
       }
     })
@@ -133,13 +137,15 @@ function measure({ name, isHeldOut, batch }: Trace, watermarks: (typeof WATERMAR
 }
 
 function print(rows: readonly Row[]): void {
-  const title = ['share', 'marks', 'LRU', 'Belady', ...L1_POLICIES, 'gap'].map((word) => word.padStart(10)).join('')
+  const title = ['share', 'marks', 'LRU', 'Belady', ...L1_POLICIES, 'its gain']
+    .map((word) => word.padStart(10))
+    .join('')
   let trace = ''
   for (const row of rows) {
     if (row.trace !== trace) console.log(`\n${row.trace}${row.held_out ? ' (held out)' : ''}\n${title}`)
     trace = row.trace
     const percents = [row.exact_lru, row.belady, ...L1_POLICIES.map((policy) => row.hit_ratio[policy])]
-    const gap = Math.max(...L1_POLICIES.map((policy) => row.gain[policy]))
+    const gap = row.gain.adaptive
     const cells = [`${row.share * 100} %`, row.watermarks, ...percents.map((value) => (value * 100).toFixed(2))]
     console.log([...cells, `${(gap * 100).toFixed(0)} %`].map((cell) => cell.padStart(10)).join(''))
   }
@@ -149,7 +155,7 @@ function summaryOf(rows: readonly Row[]) {
   if (rows.length === 0) return null
   return Object.fromEntries(
     L1_POLICIES.map((policy) => {
-      const small = rows.filter(({ share, belady: best, exact_lru: lru }) => share <= 0.05 && best - lru > 0.005)
+      const small = rows.filter(({ share, belady: best, exact_lru: lru }) => share <= 0.05 && best - lru >= GAP_MIN)
       const worst = rows.reduce((low, row) => Math.min(low, row.hit_ratio[policy] - row.hit_ratio.lru!), 1)
       const speed = rows.map(({ ns_per_ref: ns }) => ns[policy] / ns.lru!)
       const summary = {

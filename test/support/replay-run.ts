@@ -3,6 +3,7 @@ import { openReplayEngine } from '../../src/cli/replay-engine.ts'
 import { readReplaySettings } from '../../src/cli/replay-settings.ts'
 import { ManualClock, SystemClock } from '../../src/core/clock.ts'
 import type { Engine } from '../../src/engine/engine.ts'
+import type { L1PolicyName } from '../../src/l1/options.ts'
 import type { MetricCells } from '../../src/metrics/cells.ts'
 import { ChunkChecker } from '../../src/replay/chunk-checker.ts'
 import { ClientPath } from '../../src/replay/client-path.ts'
@@ -42,8 +43,9 @@ export async function replayOnL1(
   batch: TraceBatch,
   l1Chunks: number,
   onTurn: (cells: MetricCells) => void = () => {},
+  policy: L1PolicyName = 'lru',
 ): Promise<ReplayRun> {
-  const options = { 'flat-out': true, 'metadata-only': true, tiers: 'l1', 'l1-chunks': `${l1Chunks}` }
+  const options = { policy, 'flat-out': true, 'metadata-only': true, tiers: 'l1', 'l1-chunks': `${l1Chunks}` }
   const settings = readReplaySettings({ positionals: [''], options } as unknown as CommandCall)
   const clock = new ManualClock()
   const onError = (where: string, error: unknown): void => {

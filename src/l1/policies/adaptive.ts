@@ -25,6 +25,8 @@ const LINKED = 4
 const DEPTH_SHIFT = 3
 const DEPTH_MAX = 31
 const TIMES_MAX = 3
+/** Word of the hash that says whether a chunk is sampled. */
+const SAMPLED_WORD = 5
 /** Prints are integers that need no allocation. */
 const PRINT_MASK = 0x7fff_ffff
 /** Evicted chunks that are remembered, as a share of the index. */
@@ -244,8 +246,10 @@ export class AdaptivePolicy implements EvictionPolicy {
   #judge(id: number): void {
     const record = id * CHUNK_WORDS
     const words = this.#words
+    const sampled = words[record + SAMPLED_WORD]!
+    if ((sampled & this.judge.mask) !== 0) return
     const space = words[record + META]! >>> SPACE_SHIFT
-    const print = Math.imul(words[record + 1]! ^ words[record + 5]! ^ Math.imul(space + 1, 0x9e3779b1), 0x85ebca6b)
+    const print = Math.imul(words[record + 1]! ^ sampled ^ Math.imul(space + 1, 0x9e3779b1), 0x85ebca6b)
     this.judge.ask((print ^ (print >>> 15)) & PRINT_MASK, this.classOf(id), this.#now[0]!, this.#live)
   }
 }

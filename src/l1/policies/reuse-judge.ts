@@ -21,7 +21,7 @@ const OUTCOMES_MIN = 32
  * as L1, scaled by the sampling, hit or miss on the same chunks. The one with more hits is followed, once the difference
  * is more than chance: of outcomes in which they differ, a share of one half each has a deviation of their square root.
  *
- *   print of a chunk & mask = 0  -->  sampler (learns worth), shadow by worth, shadow by age
+ *   bits of a chunk & mask = 0  -->  sampler (learns worth), shadow by worth, shadow by age
  *   L1 holds more than SHADOW_CHUNKS << shift  -->  shift + 1: half of the sample goes on
  */
 export class ReuseJudge {
@@ -46,26 +46,29 @@ export class ReuseJudge {
     return this.#isByWorth
   }
 
+  /** A chunk of random bits that has none of these set is to be sampled. */
+  get mask(): number {
+    return (1 << this.#shift) - 1
+  }
+
   /** By class and age bucket; see ReuseHazard. */
   get worth(): Float64Array {
     return this.#hazard.worth
   }
 
   /**
-   * A chunk is asked for, or new.
+   * A chunk to be sampled is asked for, or new.
    *
    * @param print 31 random bits of it.
    * @param now a count of references, modulo 2^32.
    * @param live chunks in L1.
    */
   ask(print: number, reuseClass: number, now: number, live: number): void {
-    if ((print & ((1 << this.#shift) - 1)) !== 0) return
     if (live >>> this.#shift > SHADOW_CHUNKS) this.#sampleLess()
-    const key = print >>> this.#shift
-    this.#sampler.touch(key, reuseClass, now)
+    this.#sampler.touch(print, reuseClass, now)
     const size = Math.max(1, Math.min(SHADOW_CHUNKS, live >>> this.#shift))
-    const worthHit = this.#byWorth.ask(key, reuseClass, now, size)
-    const ageHit = this.#byAge.ask(key, reuseClass, now, size)
+    const worthHit = this.#byWorth.ask(print, reuseClass, now, size)
+    const ageHit = this.#byAge.ask(print, reuseClass, now, size)
     if (worthHit !== ageHit) this.#compare(worthHit ? 0 : 1)
     this.#samples += 1
     if (this.#samples < this.#nextUpdate) return

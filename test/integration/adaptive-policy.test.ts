@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest'
+import { belady } from '../../src/replay/belady.ts'
+import { prefixTraceOf } from '../../src/replay/prefix-nodes.ts'
+import { referenceLru } from '../../src/replay/reference-lru.ts'
+import type { TraceBatch } from '../../src/replay/trace-batch.ts'
+import { replayOnL1 } from '../support/replay-run.ts'
+import { chats, loops, phases, popular, scans, sessions, tenants } from '../support/trace-shapes.ts'
+
+/** Points, as a share: what the adaptive policy may lose against LRU. The engine itself is within 0.2 of exact LRU. */
+const LOSS_MAX = 0.005
+const SHARES = [0.02, 0.1]
+
+/** What an engine hits by the adaptive policy and by exact LRU, and what could be hit. */
+async function hits(batch: TraceBatch, share: number) {
+  const trace = prefixTraceOf(batch)
+  const chunks = Math.ceil(trace.distinct * share)
+  const { counts } = await replayOnL1(batch, chunks, () => {}, 'adaptive')
+  return {
+    adaptive: counts.hitRatio,
+    lru: referenceLru(trace, chunks).hitRatio,
+    best: belady(trace, chunks).hitRatio,
+  }
+}
+
+describe('the adaptive policy', () => {
+  it.each([
+    { name: 'chats', make: chats, seed: 11 },
+    { name: 'sessions that end', make: sessions, seed: 12 },
+    { name: 'shifting phases', make: phases, seed: 13 },
+    { name: 'scans', make: scans, seed: 14 },
+    { name: 'tenants', make: tenants, seed: 15 },
+  ])('loses next to nothing against LRU on $name (seed $seed)', async ({ make, seed }) => {
+    for (const share of SHARES) {
+      const { adaptive, lru, best } = await hits(make(seed, 4_000), share)
+      expect(adaptive, `at ${share}`).toBeGreaterThan(lru - LOSS_MAX)
+      expect(adaptive, `at ${share}`).toBeLessThanOrEqual(best)
+    }
+  })
+
+  it.each([
+    { name: 'scans', make: scans, seed: 21 },
+    { name: 'popular prompts', make: popular, seed: 22 },
+    { name: 'loops', make: loops, seed: 23 },
+  ])('closes a quarter of the gap between LRU and Belady on $name (seed $seed)', async ({ make, seed }) => {
+    const { adaptive, lru, best } = await hits(make(seed, 6_000), 0.05)
+    expect((adaptive - lru) / (best - lru)).toBeGreaterThan(0.25)
+  })
+})
