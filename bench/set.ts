@@ -56,6 +56,7 @@ const SET: readonly Entry[] = [
     figures: ({ copies }: CopyReport) =>
       copies.map((row) => ratioFigure(`copy of ${row.piece_kib} KiB, to plain`, row.arena_to_plain, 'lower')),
   },
+  { name: 'native' },
   {
     name: 'l2-redis',
     words: ['--pairs', '9'],
