@@ -126,9 +126,9 @@ export const ERRORS = {
   DEVICE_FAULT: { kind: 'unavailable', retryable: false, help: 'A device transfer failed.' },
   DEVICE_OUT_OF_MEMORY: { kind: 'unavailable', retryable: false, help: 'The device cannot back the L0 pool.' },
   DEVICE_UNAVAILABLE: {
-    kind: 'unavailable',
+    kind: 'conflict',
     retryable: false,
-    help: 'There is no such GPU, or no driver of it, or the attached pool is not there.',
+    help: 'There is no such GPU, or no driver of it, or the handle of a pool cannot be opened.',
   },
   ENGINE_TIMEOUT: { kind: 'unavailable', retryable: true, help: 'The engine did not answer in time.' },
   SHUTTING_DOWN: { kind: 'unavailable', retryable: true, help: 'The engine is stopping.' },

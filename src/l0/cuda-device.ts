@@ -148,7 +148,12 @@ export class CudaDevice implements SharingDevice {
    */
   importPool(handle: Uint8Array, offset: number, bytes: number): number {
     const pool = this.#require().importPool(handle, offset, bytes)
-    if (typeof pool === 'string') throw this.#fault(`the pool cannot be opened: ${pool}`)
+    this.#noteLoss()
+    if (typeof pool === 'string') {
+      throw new CacheError('DEVICE_UNAVAILABLE', `The handle of the pool cannot be opened: ${pool}.`, {
+        field: 'ipc_handle',
+      })
+    }
     return pool
   }
 

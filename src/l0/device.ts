@@ -96,7 +96,7 @@ export interface SharingDevice extends Device {
    * Opens a pool of another process: `bytes` from `offset` of the allocation that the 64 bytes of `handle` name. The
    * mapping keeps that memory in place until `closePool`, also when its owner is gone.
    *
-   * @returns number of the pool. @throws CacheError DEVICE_FAULT
+   * @returns number of the pool. @throws CacheError DEVICE_UNAVAILABLE when it cannot be opened, DEVICE_FAULT
    */
   importPool(handle: Uint8Array, offset: number, bytes: number): number
 

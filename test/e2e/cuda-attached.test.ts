@@ -140,12 +140,12 @@ describe('an inference process that shares its GPU memory', skipUnless(library !
 
   it('is refused a layout, a block or a handle that does not fit, and nothing stays open', async () => {
     expect(await attach({ bytes: POOL_BYTES * 2 })).toMatchObject({
-      status: 503,
-      body: { error: { code: 'DEVICE_FAULT' } },
+      status: 409,
+      body: { error: { code: 'DEVICE_UNAVAILABLE' } },
     })
     expect((await attach({ planes: [POOL_BYTES] })).status).toBe(400)
     expect((await attach({ block_bytes: 384 })).status).toBe(400)
-    expect((await attach({ ipc_handle: '00'.repeat(64) })).body.error.code).toBe('DEVICE_FAULT')
+    expect((await attach({ ipc_handle: '00'.repeat(64) })).body.error.code).toBe('DEVICE_UNAVAILABLE')
     const { body: pool } = await attach()
     const path = `/v1/device/pools/${pool.pool_id}`
     expect((await post(`${path}/store`, { tokens, blocks: [1, 2] })).body.error.message).toContain('8 blocks')
@@ -166,7 +166,7 @@ describe('an inference process that shares its GPU memory', skipUnless(library !
     await peer.kill()
     // Copies that were under way touch memory that is still there.
     expect((await post(`${path}/load`, { tokens, blocks: [8, 9, 10, 11, 12, 13, 14, 15] })).body.chunks).toBe(2)
-    expect((await attach()).body.error.code).toBe('DEVICE_FAULT')
+    expect((await attach()).body.error.code).toBe('DEVICE_UNAVAILABLE')
     // Nobody renews the second one.
     await until('a pool is given up', async () => ((await importedPools()) === 1 ? true : undefined), 60_000)
     expect((await post(`${path}/renew`)).status).toBe(204)
