@@ -15,6 +15,11 @@ const CHUNKS = 3
 // Tried again soon; no slow machine is taken for a server that is away.
 const TIMES = 'circuit-open=100ms,lookup-deadline=20s,load-deadline=20s,store-deadline=20s'
 
+/** Several starts of engines and servers. */
+const PATIENCE_MS = 240_000
+
+const patiently = <Value>(what: string, attempt: () => Promise<Value | undefined>) => until(what, attempt, 90_000)
+
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
@@ -52,12 +57,12 @@ async function comesByItself(l2: string, bringBack: () => unknown): Promise<void
     adapters: [{ circuit: 'open', last_error: expect.stringMatching(/.+/) }],
   })
   await bringBack()
-  await until('the adapter is reached', async () => (await health(client)).far.reached || undefined)
+  await patiently('the adapter is reached', async () => (await health(client)).far.reached || undefined)
   expect(await health(client)).toEqual(THERE)
   expect(engine.stderr).toContain('an adapter that was away at the start was reached')
   const after = promptOf(2, CHUNKS * CHUNK_TOKENS)
   await client.store({ model: MODEL }, after, SHARD_BYTES)
-  await until('L2 has what was stored before and after', async () => {
+  await patiently('L2 has what was stored before and after', async () => {
     const { adapters } = (await client.status()).l2
     return adapters[0].objects === 2 * CHUNKS || undefined
   })
@@ -81,7 +86,10 @@ it('an engine starts while its Redis is down, and uses it once it is there', nee
   await comesByItself(`type=redis,capacity=64MiB,url=${server.url}`, () => server.restart())
 })
 
-it('an engine starts while its S3 is down, and uses it once it is there', needsS3Server(), async () => {
+it('an engine starts while its S3 is down, and uses it once it is there', {
+  ...needsS3Server(),
+  timeout: PATIENCE_MS,
+}, async () => {
   const server = await S3Server.start()
   cleanups.push(() => server.stop())
   await server.end()
@@ -92,36 +100,44 @@ it('an engine starts while its S3 is down, and uses it once it is there', needsS
   )
 })
 
-it('an engine starts while its peer, and the file with its token, are missing, and asks it once they are there', async () => {
-  const port = await freePort()
-  const home = new EngineHome()
-  cleanups.push(() => home.remove())
-  const tokenFile = join(home.folder, 'token')
-  const { client } = await start(`type=peer,urls=http://127.0.0.1:${port},token-file=${tokenFile},answer=20s`)
-  expect(await health(client)).toEqual(AWAY)
-  const token = await home.token('inference')
-  writeFileSync(tokenFile, token)
-  await until('the adapter is reached', async () => (await health(client)).far.reached || undefined)
-  const tokens = promptOf(3, CHUNKS * CHUNK_TOKENS)
-  const early = await client.lookup(MODEL, tokens) // the peer itself is still down
-  expect(early.hit_chunks).toBe(0)
-  const peer = await home.start({ httpPort: port, flags: ['--chunk-tokens', `${CHUNK_TOKENS}`, '--l2', 'none'] })
-  const holder = new HttpClient(peer, token)
-  await holder.register(MODEL, SHARD_BYTES)
-  await holder.store({ model: MODEL }, tokens, SHARD_BYTES)
-  await until('the peer is asked', async () => {
-    const { lease_id, hit_chunks } = await client.lookup(MODEL, tokens)
-    await client.release(lease_id)
-    return hit_chunks === CHUNKS || undefined
-  })
-})
+it(
+  'an engine starts while its peer, and the file with its token, are missing, and asks it once they are there',
+  async () => {
+    const port = await freePort()
+    const home = new EngineHome()
+    cleanups.push(() => home.remove())
+    const tokenFile = join(home.folder, 'token')
+    const { client } = await start(`type=peer,urls=http://127.0.0.1:${port},token-file=${tokenFile},answer=20s`)
+    expect(await health(client)).toEqual(AWAY)
+    const token = await home.token('inference')
+    writeFileSync(tokenFile, token)
+    await patiently('the adapter is reached', async () => (await health(client)).far.reached || undefined)
+    const tokens = promptOf(3, CHUNKS * CHUNK_TOKENS)
+    const early = await client.lookup(MODEL, tokens) // the peer itself is still down
+    expect(early.hit_chunks).toBe(0)
+    const peer = await home.start({ httpPort: port, flags: ['--chunk-tokens', `${CHUNK_TOKENS}`, '--l2', 'none'] })
+    const holder = new HttpClient(peer, token)
+    await holder.register(MODEL, SHARD_BYTES)
+    await holder.store({ model: MODEL }, tokens, SHARD_BYTES)
+    await patiently('the peer is asked', async () => {
+      const { lease_id, hit_chunks } = await client.lookup(MODEL, tokens)
+      await client.release(lease_id)
+      return hit_chunks === CHUNKS || undefined
+    })
+  },
+  PATIENCE_MS,
+)
 
-it('an engine whose adapter has start=fail does not start while its server is down', async () => {
-  const home = new EngineHome()
-  cleanups.push(() => home.remove())
-  const ports = ['--http-port', '0', '--mp-port', '0', '--prometheus-port', '0', '--l1-size', '16MiB']
-  const l2 = `name=far,type=redis,capacity=64MiB,url=redis://127.0.0.1:${await freePort()},start=fail`
-  const { code, stderr } = await runCommand(['serve', '--data-dir', home.dataDir, ...ports, '--l2', l2], 60_000)
-  expect(stderr).toMatch(/ECONNREFUSED/)
-  expect(code).toBe(1)
-})
+it(
+  'an engine whose adapter has start=fail does not start while its server is down',
+  async () => {
+    const home = new EngineHome()
+    cleanups.push(() => home.remove())
+    const ports = ['--http-port', '0', '--mp-port', '0', '--prometheus-port', '0', '--l1-size', '16MiB']
+    const l2 = `name=far,type=redis,capacity=64MiB,url=redis://127.0.0.1:${await freePort()},start=fail`
+    const { code, stderr } = await runCommand(['serve', '--data-dir', home.dataDir, ...ports, '--l2', l2], 120_000)
+    expect(stderr).toMatch(/ECONNREFUSED/)
+    expect(code).toBe(1)
+  },
+  PATIENCE_MS,
+)
