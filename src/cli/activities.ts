@@ -1,6 +1,7 @@
 import type { Activity } from '../activities/activity.ts'
 import { parseDurationMs } from '../config/units.ts'
 import { SystemClock } from '../core/clock.ts'
+import { CacheError, ERRORS } from '../core/errors.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { askEngine } from './engine-http.ts'
 import { poll } from './poll.ts'
@@ -74,9 +75,28 @@ async function follow(call: CommandCall, query: URLSearchParams): Promise<ExitCo
       if (activities.length < SIZE_MAX || activities.every(({ activityId }) => seen.has(activityId))) return found
     }
   }
+  let isAway = false
+  /** An engine that restarts is waited for; what it recorded meanwhile is shown then. */
+  const askPatiently = async (): Promise<readonly Activity[]> => {
+    try {
+      const found = await askNew()
+      isAway = false
+      return found
+    } catch (error) {
+      if (!isPassing(error)) throw error
+      if (!isAway) call.terminal.log(`kvtier: ${error.message}; waiting for it`)
+      isAway = true
+      return []
+    }
+  }
   const { activities } = await ask(call, query)
-  await poll(activities, () => false, askNew, show, FOLLOW_MS)
+  await poll(activities, () => false, askPatiently, show, FOLLOW_MS)
   return 0
+}
+
+/** Whether time may mend it: an engine that is away, is stopping, or has too much to do. */
+function isPassing(error: unknown): error is CacheError {
+  return error instanceof CacheError && (error.code === 'NOT_FOUND' || ERRORS[error.code].retryable)
 }
 
 function startOf(query: URLSearchParams): number {

@@ -237,7 +237,7 @@ export const COMMANDS: readonly CommandSpec[] = [
       { name: 'end', value: 'TIME', help: 'Acts before then.' },
       { name: 'page', value: 'N', help: 'Which page.', default: '1' },
       { name: 'size', value: 'N', help: 'Records of a page, 1 to 100.', default: '20' },
-      { name: 'follow', help: 'Show what is new, oldest first, until Ctrl-C.' },
+      { name: 'follow', help: 'Show what is new, oldest first, until Ctrl-C; an engine that restarts is waited for.' },
       ...HTTP_OPTIONS,
     ],
     examples: [

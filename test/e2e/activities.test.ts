@@ -90,4 +90,32 @@ it('kvtier activities --follow prints what happens, once', async () => {
   expect((await once(child, 'close'))[0]).toBe(0)
   const activities = lines().map((line) => JSON.parse(line) as Activity)
   expect(activities.map(({ resourceId }) => resourceId)).toEqual(['', 'new'])
+  await engine.stop()
+})
+
+it('kvtier activities --follow goes on when the engine has restarted', { timeout: 240_000 }, async () => {
+  const first = await home.start()
+  const argv = ['src/cli/main.ts', 'activities', '--follow', '--json', '--data-dir', home.dataDir]
+  const child = spawn(process.execPath, [...argv, '--action', 'engine-start', '--size', '1'], { cwd: REPOSITORY })
+  let [printed, said] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (piece: string) => {
+    printed += piece
+  })
+  child.stderr.setEncoding('utf8').on('data', (piece: string) => {
+    said += piece
+  })
+  const lines = () => printed.split('\n').filter((line) => line !== '')
+  const starts = (count: number) =>
+    until(`${count} starts are shown`, () => (lines().length >= count ? true : undefined), 120_000)
+  await starts(1)
+  await first.stop()
+  await until('it says that it waits', () => (said.includes('waiting for it') ? true : undefined), 60_000)
+  const second = await home.start()
+  await starts(2)
+  child.kill('SIGINT')
+  expect((await once(child, 'close'))[0]).toBe(0)
+  const [before, after] = lines().map((line) => JSON.parse(line) as Activity)
+  expect(after!.metadata.pid).not.toBe(before!.metadata.pid)
+  expect(said.split('waiting for it')).toHaveLength(2) // said once
+  await second.stop()
 })
