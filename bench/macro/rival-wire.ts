@@ -25,7 +25,7 @@ const CLIENTS = [1, 8, 64]
 const isFull = process.argv.includes('--full')
 const PAIRS = Number(wordAfter('--pairs') ?? (isFull ? 9 : 3))
 const SLICE_MS = isFull ? 2_000 : 250
-const L1_GIB = 4
+const L1_GIB = 2
 /** Of lookups, beside the original. */
 const LATENCY_MAX = 0.2
 const PER_CPU_MIN = 10
@@ -192,7 +192,7 @@ async function prepare(name: Rival['name'], address: string, pid: number): Promi
 const home = new EngineHome()
 const server = await OriginalServer.start(L1_GIB)
 try {
-  const flags = ['--l1-index-chunks', '1048576', '--l2', 'none']
+  const flags = ['--l1-index-chunks', '524288', '--l2', 'none']
   const { addresses } = await home.start({ l1Size: `${L1_GIB}GiB`, flags })
   const ours = await prepare('kvtier', addresses.mp!, addresses.pid)
   const original = await prepare('original', server.address, server.pid)
