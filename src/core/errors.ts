@@ -67,7 +67,11 @@ export const ERRORS = {
     retryable: false,
     help: 'The files of the tokenizer cannot be loaded, or it failed on the text.',
   },
-  TOKENIZER_BUSY: { kind: 'unavailable', retryable: true, help: 'As many texts wait as --tokenizer-queue allows.' },
+  TOKENIZER_BUSY: {
+    kind: 'unavailable',
+    retryable: true,
+    help: 'As many texts wait as --tokenizer-queue allows, or this one waited for --tokenizer-timeout.',
+  },
   TOKENIZER_TIMEOUT: {
     kind: 'unavailable',
     retryable: false,

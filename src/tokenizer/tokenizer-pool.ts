@@ -39,6 +39,7 @@ interface Slot {
  * Processes that tokenize, started as they are needed, with one bounded queue. Work goes to the one with the least to do,
  * of those to the first, so that few tokenizers are loaded twice.
  *
+ *   waiting --(too long)--> TOKENIZER_BUSY
  *   waiting --> on a process --> answered
  *                  |--(its time is up: the process is killed)--> TOKENIZER_TIMEOUT
  *                  '--(its process ended under it)--> waiting again, once; then TOKENIZER_BROKEN
@@ -67,7 +68,9 @@ export class TokenizerPool {
       return Promise.reject(new CacheError('TOKENIZER_BUSY', `${queueMax} texts wait to be tokenized; try again later`))
     }
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ method, args, resolve, reject, losses: 0, timer: null })
+      const job: Job = { method, args, resolve, reject, losses: 0, timer: null }
+      this.#waiting.push(job)
+      this.#limitWait(job)
       this.#dispatch()
     })
   }
@@ -100,6 +103,7 @@ export class TokenizerPool {
     slot.process ??= this.#startProcess(slot)
     const { process } = slot
     slot.jobs.push(job)
+    job.timer?.cancel()
     job.timer = this.#parts.clock.schedule(this.#parts.options.deadlineMs, () => this.#timeOut(slot, job))
     const isCurrent = () => slot.process === process && slot.jobs.includes(job)
     const done = (settle: () => void) => {
@@ -112,6 +116,19 @@ export class TokenizerPool {
       (value) => done(() => job.resolve(value)),
       (error) => done(() => job.reject(error)),
     )
+  }
+
+  /** A request waits no longer than it may take: its client gets an answer before it gives up. */
+  #limitWait(job: Job): void {
+    const { deadlineMs } = this.#parts.options
+    job.timer?.cancel()
+    job.timer = this.#parts.clock.schedule(deadlineMs, () => {
+      const at = this.#waiting.indexOf(job)
+      if (at < 0) return
+      this.#waiting.splice(at, 1)
+      const message = `the text waited longer than the ${deadlineMs} ms of --tokenizer-timeout; try again later`
+      job.reject(new CacheError('TOKENIZER_BUSY', message))
+    })
   }
 
   #startProcess(slot: Slot): TokenizerProcess {
@@ -136,8 +153,8 @@ export class TokenizerPool {
       const error = culprit?.job === job ? culprit.error : at === 0 && culprit === null ? lost() : undefined
       if (error !== undefined || job.losses > 1) this.#settle(job, () => job.reject(error ?? lost()))
       else {
-        job.timer?.cancel()
         this.#waiting.unshift(job)
+        this.#limitWait(job)
       }
     }
     this.#dispatch()

@@ -68,6 +68,23 @@ it('fails the oldest request of a process that dies, and tries the others once m
   expect(await second).toBe('TOKENIZER_BROKEN')
 })
 
+it('refuses a text that has waited as long as one may take', async () => {
+  const { pool, clock, started } = makePool({ queueMax: 8 })
+  const first = [...'abcd'].map((text) => pool.run('encode', [text]))
+  const second = [...'efgh'].map((text) => pool.run('encode', [text]))
+  const late = pool.run('encode', ['late']).catch(codeOf)
+  clock.advance(600)
+  for (const call of [...started[0]!.calls]) call.answer('first')
+  await Promise.all(first)
+  clock.advance(399)
+  expect(pool.waiting).toBe(1)
+  clock.advance(1)
+  expect(await late).toBe('TOKENIZER_BUSY')
+  expect(pool.waiting).toBe(0)
+  for (const call of started[0]!.calls.slice(4)) call.answer('second')
+  expect(await Promise.all(second)).toEqual(Array(4).fill('second'))
+})
+
 it('ends everything when it is closed', async () => {
   const { pool, started } = makePool({ queueMax: 8 })
   const all = [...'abcde'].map((text) => pool.run('encode', [text]).catch(codeOf))
