@@ -1,8 +1,11 @@
-import { afterEach, expect, it } from 'vitest'
+import { afterEach, expect, it, vi } from 'vitest'
 import { EngineHome, type EngineProcess } from '../support/engine-process.ts'
 import { HttpClient, promptOf, shardOf } from '../support/http-client.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import { until } from '../support/until.ts'
+
+// Each test starts several engines, and a busy machine takes long for that.
+vi.setConfig({ testTimeout: 240_000 })
 
 const CHUNK_TOKENS = 16
 const SHARD_BYTES = 4 * 1024 ** 2

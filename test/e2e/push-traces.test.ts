@@ -1,9 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { EngineHome, type EngineProcess } from '../support/engine-process.ts'
 import { HttpClient, promptOf } from '../support/http-client.ts'
 import { Collector, OtlpPrometheus } from '../support/otel-backends.ts'
 import { OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver.ts'
 import { until } from '../support/until.ts'
+
+// Each test starts several engines, and a busy machine takes long for that.
+vi.setConfig({ testTimeout: 240_000 })
 
 const MODEL = 'traced-model'
 const SHARD_BYTES = 64 * 1024

@@ -1,7 +1,7 @@
 import { readdirSync, rmSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { SegmentFile } from '../../src/native/segment-file.ts'
 import type { ErrorBody } from '../../src/server/http/error-mapper.ts'
 import { EngineHome, type EngineProcess, runCommand } from '../support/engine-process.ts'
@@ -9,6 +9,9 @@ import { parseExposition, seriesValue } from '../support/exposition-parser.ts'
 import { HttpClient, promptOf, shardOf } from '../support/http-client.ts'
 import { random } from '../support/random.ts'
 import { until } from '../support/until.ts'
+
+// Each test starts several engines, and a busy machine takes long for that.
+vi.setConfig({ testTimeout: 240_000 })
 
 const MODEL = 'restart-model'
 const SHARD_BYTES = 256 * 1024
