@@ -14,16 +14,16 @@ import { ReplayCounts } from '../src/replay/replay-counts.ts'
 import { VirtualPace } from '../src/replay/replay-pace.ts'
 import { TraceBatch } from '../src/replay/trace-batch.ts'
 import { VirtualServer } from '../src/replay/virtual-server.ts'
+import { sessions } from '../test/support/trace-shapes.ts'
 import { importWithoutRecording } from './support/build-without-recording.ts'
-import { writeConversations } from './support/conversations.ts'
 import { median } from './support/pairs.ts'
 
 /**
- * Conversations of ten tenants through L0, L1 and L2 with real bytes at full speed: time saved, and what recording costs.
+ * Sessions of ten tenants through L0, L1 and L2 with real bytes at full speed: time saved, and what recording costs.
  *
  * `npm run bench -- end-to-end [TRACE.jsonl] [--pairs N] [--prompts N] [--json]`. A simulated device of 16 MiB, 48 MiB
  * of shared memory, and files on the disk under the temporary directory, with chunks of 32 KiB. Each tenant has a cache
- * salt of its own; whose a conversation is follows from its first block. Flat out: virtual time, so that only the cache's
+ * salt of its own; in a trace that is named, whose a conversation is follows from its first block. Flat out: virtual time, so that only the cache's
  * own work takes any. In turn with it runs the same source without recording (`support/build-without-recording.ts`).
  *
  * Time saved is the prefill of the tokens that were served, at 20,000 tokens a second, against the time of the whole run.
@@ -46,12 +46,30 @@ interface Run {
   readonly dataSeconds: number
 }
 
-/** Requests of the trace with the tenant of each: by the first block, as conversations keep theirs. */
-function splitByTenant(whole: TraceBatch): { tenant: number; request: TraceBatch }[] {
+interface TenantRequest {
+  readonly tenant: number
+  readonly request: TraceBatch
+}
+
+function requestOf(whole: TraceBatch, index: number, tenant: number): TenantRequest {
+  const request = new TraceBatch()
+  request.pushFrom(whole, index)
+  return { tenant, request }
+}
+
+/** Requests of a trace with the tenant of each: by the first block, as conversations keep theirs. */
+async function readRequests(file: string, limit: number): Promise<TenantRequest[]> {
+  const whole = await loadMooncakeTrace(file, { partialBlocks: 'count', limit })
   return Array.from({ length: whole.count }, (_, index) => {
-    const request = new TraceBatch()
-    request.pushFrom(whole, index)
-    return { tenant: (whole.ids[whole.firstId[index]!] ?? 0) % TENANTS, request }
+    return requestOf(whole, index, (whole.ids[whole.firstId[index]!] ?? 0) % TENANTS)
+  })
+}
+
+/** Sessions of each tenant, in turn. */
+function makeRequests(limit: number): TenantRequest[] {
+  const wholes = Array.from({ length: TENANTS }, (_, tenant) => sessions(tenant + 1, Math.ceil(limit / TENANTS)))
+  return Array.from({ length: limit }, (_, at) => {
+    return requestOf(wholes[at % TENANTS]!, Math.floor(at / TENANTS), at % TENANTS)
   })
 }
 
@@ -72,7 +90,12 @@ function serversOf(opened: ReplayEngine, settings: ReplaySettings, clock: Manual
   })
 }
 
-async function run(build: Build, settings: ReplaySettings, whole: TraceBatch, thread: MetricsThread | null) {
+async function run(
+  build: Build,
+  settings: ReplaySettings,
+  requests: readonly TenantRequest[],
+  thread: MetricsThread | null,
+): Promise<Run> {
   const clock = new ManualClock()
   const onError = (_where: string, error: unknown): never => {
     throw error
@@ -80,7 +103,6 @@ async function run(build: Build, settings: ReplaySettings, whole: TraceBatch, th
   const opened = await build.openReplayEngine(settings, { clock, onError })
   const counts = new ReplayCounts()
   const servers = serversOf(opened, settings, clock, counts)
-  const requests = splitByTenant(whole)
   await thread?.follow(opened.cells)
   const cpu0 = process.cpuUsage()
   const data0 = process.threadCpuUsage()
@@ -96,7 +118,7 @@ async function run(build: Build, settings: ReplaySettings, whole: TraceBatch, th
   const cpu = process.cpuUsage(cpu0)
   await opened.close()
   if (counts.corruptChunks > 0 || counts.verifiedChunks === 0) throw new Error('wrong bytes, or none compared')
-  const result: Run = {
+  return {
     refs: counts.blockRefs,
     hits: { l0: counts.hitL0, l1: counts.hitL1, l2: counts.hitL2 },
     savedTokens: counts.savedTokens,
@@ -104,7 +126,6 @@ async function run(build: Build, settings: ReplaySettings, whole: TraceBatch, th
     cpuSeconds: (cpu.user + cpu.system) / 1e6,
     dataSeconds: (data.user + data.system) / 1e6,
   }
-  return result
 }
 
 /** The service thread of one engine after the other, so that its code is compiled once. */
@@ -161,19 +182,17 @@ async function main(argv: readonly string[]): Promise<void> {
     argv.includes(name) ? Number(argv[argv.indexOf(name) + 1]) : otherwise
   const directory = mkdtempSync(join(tmpdir(), 'kvtier-bench-'))
   const given = argv.find((one) => one.includes('.jsonl'))
-  const file = given ?? join(directory, 'trace.jsonl')
-  if (given === undefined) writeConversations(file)
   const limit = word('--prompts', PROMPTS)
   const options = { ...SIZES, 'flat-out': true, 'l2-dir': directory, limit: `${limit}`, 'partial-blocks': 'count' }
-  const settings = readReplaySettings({ positionals: [file], options } as never)
-  const whole = await loadMooncakeTrace(file, { partialBlocks: 'count', limit })
+  const settings = readReplaySettings({ positionals: [given ?? ''], options } as never)
+  const requests = given === undefined ? makeRequests(limit) : await readRequests(given, limit)
   const off = await importWithoutRecording<Build>('cli/replay-engine.ts')
   const thread = new MetricsThread()
   const pairs: { on: Run; off: Run }[] = []
   for (let pair = -1; pair < word('--pairs', PAIRS); pair += 1) {
-    const early = pair % 2 !== 0 ? await run(off, settings, whole, null) : null
-    const on = await run({ openReplayEngine }, settings, whole, thread)
-    const late = early ?? (await run(off, settings, whole, null))
+    const early = pair % 2 !== 0 ? await run(off, settings, requests, null) : null
+    const on = await run({ openReplayEngine }, settings, requests, thread)
+    const late = early ?? (await run(off, settings, requests, null))
     if (on.refs !== late.refs || on.savedTokens === 0) throw new Error('the builds do not do the same')
     if (pair >= 0) pairs.push({ on, off: late })
   }
