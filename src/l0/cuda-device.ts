@@ -25,6 +25,8 @@ export interface CudaDeviceOptions {
   readonly methods?: readonly CopyMethod[]
   /** Seconds that the table of methods may take at `open`; 0 = no table. */
   readonly measureSeconds?: number
+  /** What a closing waits for transfers under way, before it leaves the memory to them. Default: 10 s. */
+  readonly closeMs?: number
 }
 
 type Done = (busySeconds: number, error: Error | null) => void
@@ -33,7 +35,6 @@ type Done = (busySeconds: number, error: Error | null) => void
 const MAIL_FENCES = 256
 /** The clock of events has half a microsecond: a transfer that took less took this. */
 const LEAST_SECONDS = 0.5e-6
-/** What a closing waits for transfers under way, before it leaves the memory to them. */
 const CLOSE_MS = 10_000
 
 /** A real GPU, by the CUDA driver. Cost on this thread: an array copy and a queue entry a transfer. */
@@ -195,7 +196,7 @@ export class CudaDevice implements SharingDevice {
     const native = this.#native
     this.#state = 'closed'
     this.#native = null
-    native?.close(CLOSE_MS)
+    native?.close(this.#options.closeMs ?? CLOSE_MS)
     const error = this.#fault('the device is closed')
     let firstError: unknown
     for (const [id, done] of this.#done.entries()) {

@@ -144,6 +144,58 @@ it('refuses copies beyond the pool and the host memory, and goes on', needsDrive
   }
 })
 
+it('lets a stream wait for a word of device memory that another stream sets', needsDriver, async () => {
+  standIn!.control('revive')
+  const { device } = openDevice(standIn!)
+  try {
+    const waiting = device.createStream()
+    const other = device.createStream()
+    const order: string[] = []
+    const copy = (stream: number, name: string) => device.submit(stream, batchOf('load', 1), () => order.push(name))
+    const word = MIB - 8
+    device.signal(other, 0, word, 1)
+    copy(other, 'set to 1') // the pool starts with anything
+    await until('the first', () => (device.pending === 0 ? true : undefined))
+    device.waitForValue(waiting, 0, word, 1)
+    copy(waiting, 'after 1')
+    await until('the wait for what is there', () => (device.pending === 0 ? true : undefined))
+    device.signal(other, 0, word, 2)
+    device.waitForValue(waiting, 0, word, 3)
+    copy(waiting, 'after 3')
+    copy(other, 'after 2')
+    await until('the second', () => (order.length === 3 ? true : undefined))
+    expect(device.pending).toBe(1)
+    device.signal(other, 0, word, 3)
+    await until('the third', () => (device.pending === 0 ? true : undefined))
+    expect(order).toEqual(['set to 1', 'after 1', 'after 2', 'after 3'])
+    device.waitForValue(waiting, 0, MIB, 1)
+    let failed: string | undefined
+    device.submit(waiting, batchOf('load', 1), (_, error) => (failed = error?.message))
+    await until('the refusal', () => (device.pending === 0 ? true : undefined))
+    expect(failed).toContain('(1)')
+  } finally {
+    device.close()
+  }
+  expectNothingLeft()
+})
+
+it('leaves the memory to a device that does not come to rest, and closes all the same', needsDriver, async () => {
+  standIn!.control('revive')
+  const driver = probeCuda(standIn!.library)
+  if (!driver.available) throw new Error(driver.reason)
+  const device = new CudaDevice({ library: standIn!.library, ordinal: 0, closeMs: 200 }, driver)
+  device.open(MIB, new Uint8Array(MIB))
+  const stream = device.createStream()
+  standIn!.control('hold 1')
+  const errors: (string | undefined)[] = []
+  device.submit(stream, batchOf('load', 4), (_, error) => errors.push(error?.message))
+  await until('it is on the stream', () => (standIn!.count('events') > 0 ? true : undefined))
+  device.close()
+  expect(errors).toEqual([expect.stringContaining('closed')])
+  expect(standIn!.count('registered')).toBeGreaterThan(0)
+  standIn!.control('hold 0')
+})
+
 const manyCycles = { ...needsDriver, timeout: 600_000 }
 it('opens, moves and closes 10,000 times while calls fail, and leaves nothing behind', manyCycles, async () => {
   expect(await stressCuda([], 10_000, 1)).toMatch(/^10000 cycles, \d+ not opened, \d+ calls, 0 violations/)

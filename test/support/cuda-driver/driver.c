@@ -62,7 +62,7 @@ CUresult leave(CUresult result) {
 }
 
 /**
- * Steers the driver: `fail NAME NTH RESULT`, `revive`, `hold 0|1`, `slow MICROSECONDS`, `memory BYTES`,
+ * Steers the driver: `fail NAME NTH RESULT`, `revive`, `hold 0|1`, `slow MICROSECONDS`, `move 0|1`, `memory BYTES`,
  * `devices COUNT`, `version NUMBER`. Returns 0 when understood.
  */
 API int kvtierStandInControl(const char* command) {
@@ -84,6 +84,9 @@ API int kvtierStandInControl(const char* command) {
     understood = 1;
   } else if (sscanf(command, "slow %lld", &number) == 1) {
     slowMicroseconds = (unsigned)number;
+    understood = 1;
+  } else if (sscanf(command, "move %lld", &number) == 1) {
+    isStill = number == 0;
     understood = 1;
   } else if (sscanf(command, "memory %lld", &number) == 1) {
     setTotalBytes((uint64_t)number);

@@ -61,6 +61,8 @@ extern pthread_cond_t changed;
 extern struct Range* ranges;
 extern int lostWith;
 extern int isHeld;
+/** Copies move nothing: to measure what is around them. */
+extern int isStill;
 extern unsigned slowMicroseconds;
 
 /** Live range that contains [start, start + bytes), or null. */

@@ -10,6 +10,7 @@
 static struct Stream* streams;
 static struct Event* destroyed;
 int isHeld;
+int isStill;
 unsigned slowMicroseconds;
 
 struct BatchAttributes {
@@ -34,9 +35,10 @@ static void copyNow(const struct Work* work) {
     lose(ILLEGAL_ADDRESS);
   }
   const unsigned pause = slowMicroseconds;
+  const int isMoving = isFine && !isStill;
   pthread_mutex_unlock(&lock);
   if (pause > 0) usleep(pause);
-  if (isFine) memcpy(realOf(work->to), realOf(work->from), work->bytes);
+  if (isMoving) memcpy(realOf(work->to), realOf(work->from), work->bytes);
 }
 
 /** Waits until a value is there, or the device is lost. With the lock. */
