@@ -155,26 +155,37 @@ export class ChunkTable {
 
   /** The LIVE or GHOST record of a hash (8 words at `hash[at]`), or NO_CHUNK. */
   find(space: number, hash: Uint32Array, at: number): number {
-    const words = this.words
     let id = this.#buckets[this.#bucketOf(space, hash, at)]!
-    while (id !== NO_CHUNK) {
-      const record = id * CHUNK_WORDS
-      if (
-        words[record] === hash[at] &&
-        words[record + META]! >>> SPACE_SHIFT === space &&
-        words[record + 1] === hash[at + 1] &&
-        words[record + 2] === hash[at + 2] &&
-        words[record + 3] === hash[at + 3] &&
-        words[record + 4] === hash[at + 4] &&
-        words[record + 5] === hash[at + 5] &&
-        words[record + 6] === hash[at + 6] &&
-        words[record + 7] === hash[at + 7]
-      ) {
-        return id
-      }
-      id = words[record + BUCKET_NEXT]!
-    }
-    return NO_CHUNK
+    while (id !== NO_CHUNK && !this.#isOf(id, space, hash, at)) id = this.words[id * CHUNK_WORDS + BUCKET_NEXT]!
+    return id
+  }
+
+  /**
+   * As `find`, of LIVE records. Looks at record `guess` first, whatever that is: chunks that were stored together lie
+   * side by side, and their buckets anywhere.
+   */
+  findNear(guess: number, space: number, hash: Uint32Array, at: number): number {
+    const isThere = guess < this.#fresh && this.#isOf(guess, space, hash, at)
+    return isThere && (this.words[guess * CHUNK_WORDS + META]! & STATE_MASK) === LIVE
+      ? guess
+      : this.find(space, hash, at)
+  }
+
+  /** Whether a record has this hash and space, whatever its state. */
+  #isOf(id: number, space: number, hash: Uint32Array, at: number): boolean {
+    const words = this.words
+    const record = id * CHUNK_WORDS
+    return (
+      words[record] === hash[at] &&
+      words[record + META]! >>> SPACE_SHIFT === space &&
+      words[record + 1] === hash[at + 1] &&
+      words[record + 2] === hash[at + 2] &&
+      words[record + 3] === hash[at + 3] &&
+      words[record + 4] === hash[at + 4] &&
+      words[record + 5] === hash[at + 5] &&
+      words[record + 6] === hash[at + 6] &&
+      words[record + 7] === hash[at + 7]
+    )
   }
 
   /** A new record, LIVE and findable, every other field 0; NO_CHUNK when all are in use. The hash must be absent. */

@@ -115,9 +115,11 @@ export class ReadLeases {
     const scratch = this.#scratch
     const { ranks } = residency.spaces.spec(space)
     let run = 0
-    for (; from + run < to; run += 1) {
-      const id = residency.findComplete(space, chain.words, (from + run) * HASH_WORDS, ranks)
+    for (let last = NO_CHUNK; from + run < to; run += 1) {
+      const guess = last === NO_CHUNK ? NO_CHUNK : last + 1
+      const id = residency.findComplete(space, chain.words, (from + run) * HASH_WORDS, ranks, guess)
       if (id === NO_CHUNK) break
+      last = id
       if (run < scratch.length) scratch[run] = id
     }
     this.#lastRun = run

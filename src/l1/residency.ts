@@ -144,9 +144,9 @@ export class Residency {
     return id !== NO_CHUNK && this.stateOf(id) === LIVE ? id : NO_CHUNK
   }
 
-  /** The record of a hash when all `ranks` shards are readable, or NO_CHUNK. */
-  findComplete(space: number, hash: Uint32Array, at: number, ranks: number): number {
-    const id = this.table.find(space, hash, at)
+  /** The record of a hash when all `ranks` shards are readable, or NO_CHUNK. @param guess where it may lie. */
+  findComplete(space: number, hash: Uint32Array, at: number, ranks: number, guess = NO_CHUNK): number {
+    const id = guess === NO_CHUNK ? this.table.find(space, hash, at) : this.table.findNear(guess, space, hash, at)
     if (id === NO_CHUNK) return NO_CHUNK
     const wanted = (ranks << READY_SHIFT) | LIVE
     return (this.table.words[id * CHUNK_WORDS + META]! & (READY_MASK | STATE_MASK)) === wanted ? id : NO_CHUNK

@@ -39,11 +39,14 @@ it.each([1, 2, 3])('finds what a Map finds under inserts, deletes and ghosts (se
   const table = new ChunkTable(100, KEY)
   const oracle = new Map<number, { id: number; state: number }>()
   const next = random(seed)
+  const guess = random(seed + 100)
   for (let step = 0; step < 5000; step += 1) {
     const name = next(160)
     const hash = chainOf([name]).words
     const known = oracle.get(name)
     expect(table.find(0, hash, 0)).toBe(known?.id ?? NO_CHUNK)
+    expect(table.findNear(table.firstId + guess(110), 0, hash, 0)).toBe(known?.id ?? NO_CHUNK)
+    if (known !== undefined) expect(table.findNear(known.id, 0, hash, 0)).toBe(known.id)
     if (known === undefined) {
       const id = table.insert(0, hash, 0)
       expect(id === NO_CHUNK).toBe(oracle.size === 100)
