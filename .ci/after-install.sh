@@ -22,12 +22,14 @@ else
 fi
 
 # The native addon, where there is a C++ compiler. Without it the engine runs in JavaScript: no install fails for it.
-[ -x "$link" ] && node=$link || node=node
-if ! "$node" .ci/build-addon.ts; then
-  if [ "${KVTIER_REQUIRE_NATIVE:-}" = 1 ]; then exit 1; fi
-  echo 'kvtier: the native addon was not built. The engine runs without it.' >&2
+if [ -d src/native/addon ]; then
+  if [ -x "$link" ]; then node=$link; else node=node; fi
+  if ! "$node" .ci/build-addon.ts; then
+    if [ "${KVTIER_REQUIRE_NATIVE:-}" = 1 ]; then exit 1; fi
+    echo 'kvtier: the native addon was not built. The engine runs without it.' >&2
+  fi
+  mkdir -p build/native && : >build/native/.checked
 fi
-mkdir -p build/native && : >build/native/.checked
 
 # The mark of a finished install: setup.sh installs again when it differs from the lock file.
 cp package-lock.json node_modules/.installed-lock

@@ -15,8 +15,8 @@ if ! cmp -s package-lock.json node_modules/.installed-lock; then
 fi
 
 # Sources of the native addon that are newer than its last build, or than the last try of one.
-if [ -n "$(find src/native/addon -newer build/native/.checked 2>&1 | head -n 1)" ]; then
-  [ -x node_modules/.bin/node ] && node=node_modules/.bin/node || node=node
+if [ -d src/native/addon ] && [ -n "$(find src/native/addon -newer build/native/.checked 2>&1 | head -n 1)" ]; then
+  if [ -x node_modules/.bin/node ]; then node=node_modules/.bin/node; else node=node; fi
   "$node" .ci/build-addon.ts || [ "${KVTIER_REQUIRE_NATIVE:-}" != 1 ] || exit 1
   mkdir -p build/native && : >build/native/.checked
 fi

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -38,10 +38,14 @@ function pinnedNode(body: string): string {
   return `mkdir -p ${folder}; printf '#!/bin/sh\\n${body}\\n' > ${folder}/node; chmod +x ${folder}/node`
 }
 
-function setup(): { code: number | null; said: string } {
+function setup(more: Readonly<Record<string, string>> = {}): { code: number | null; said: string } {
   const path = `${join(checkout, 'bin')}:/usr/bin:/bin`
   const script = join(REPOSITORY, '.ci/setup.sh')
-  const { status, stdout, stderr } = spawnSync('sh', [script], { cwd: checkout, env: { PATH: path }, encoding: 'utf8' })
+  const { status, stdout, stderr } = spawnSync('sh', [script], {
+    cwd: checkout,
+    env: { PATH: path, ...more },
+    encoding: 'utf8',
+  })
   return { code: status, said: stdout + stderr }
 }
 
@@ -55,6 +59,26 @@ describe('.ci/setup.sh', () => {
     expect(setup()).toEqual({ code: 0, said: '' })
     expect(npmCalls()).toBe(1)
     expect(execFileSync(join(checkout, 'node_modules/.bin/node'), { encoding: 'utf8' })).toBe('v24.0.0\n')
+  })
+
+  it('builds the addon with the install, and again when a source is newer', () => {
+    mkdirSync(join(checkout, 'src/native/addon'), { recursive: true })
+    setNpm(pinnedNode('case "$1" in *build-addon.ts) echo built ;; esac'))
+    expect(setup().said).toContain('built')
+    expect(setup()).toEqual({ code: 0, said: '' })
+    const source = join(checkout, 'src/native/addon/module.cc')
+    writeFileSync(source, '')
+    utimesSync(source, new Date(), new Date(Date.now() + 3_600_000))
+    expect(setup()).toEqual({ code: 0, said: 'built\n' })
+  })
+
+  it('installs without the addon when it cannot be built, unless it is asked for', () => {
+    mkdirSync(join(checkout, 'src/native/addon'), { recursive: true })
+    setNpm(pinnedNode('case "$1" in *build-addon.ts) exit 1 ;; esac'))
+    const { code, said } = setup()
+    expect([code, said]).toEqual([0, expect.stringContaining('The engine runs without it')])
+    rmSync(join(checkout, 'node_modules'), { recursive: true })
+    expect(setup({ KVTIER_REQUIRE_NATIVE: '1' }).code).toBe(1)
   })
 
   it('installs again when the lock file has changed', () => {
