@@ -132,6 +132,9 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   /** Fills the table on a pool that holds nothing yet, within about `budgetSeconds`. */
   void measure(double budgetSeconds);
 
+  /** Takes one method for every transfer that it can do, instead of the table's choice. For checks. */
+  void prefer(Method method);
+
   /**
    * Drops what has not started, waits for what has, and gives everything back. Idempotent.
    *
