@@ -56,7 +56,7 @@ async function whileSilent<T>(work: Promise<T>): Promise<T> {
     const isQuiet = seen === seenBefore && peers.every(({ busy }) => busy === 0)
     seenBefore = seen
     quietPolls = isQuiet ? quietPolls + 1 : 0
-    if (quietPolls > 1) clock.advance(ANSWER_MS)
+    if (quietPolls > 10) clock.advance(ANSWER_MS)
     return isOver || undefined
   })
   return ended
