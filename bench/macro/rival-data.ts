@@ -3,6 +3,7 @@ import { openSegment } from '../../src/native/shared-memory.ts'
 import type { WireSlot } from '../../src/protocol/mp/messages.ts'
 import { EngineHome } from '../../test/support/engine-process.ts'
 import { hasProgram, RedisServer } from '../../test/support/redis-server.ts'
+import { cpuMsOf } from '../support/child.ts'
 import { type Figure, printReport, ratioFigure } from '../support/figures.ts'
 import { mapSegment } from '../support/mapped-file.ts'
 import { OriginalServer } from '../support/original-server.ts'
@@ -17,7 +18,8 @@ import { framesOf, type PromptFrames, RivalClient } from '../support/rival-clien
  *     memcpy             the same copies between the same kinds of memory, and nothing else: the limit
  *     redis              the same bytes in values of 1 MiB, 8 under way, by a bare socket
  *
- * All in turn, --pairs times (8), with a pause after each, in which our engine sums what was stored. Other load on the
+ * All in turn, --pairs times (8), with a pause before each, in which our engine sums what was stored, and after
+ * which every side has the same claim to a processor. Other load on the
  * machine only adds time, so ratios are between the fastest of each side; medians stand in the table. What is read back
  * is compared. Words: --json, --pairs N, --no-original.
  */
@@ -105,21 +107,40 @@ function redisMove(redis: RawResp): Move {
   }
 }
 
+/** CPU time of the client and of a server until now, in milliseconds. */
+function cpuOf(server: number | undefined): number {
+  return cpuMsOf(process.pid) + (server === undefined ? 0 : cpuMsOf(server))
+}
+
 /** Every side stores and retrieves one prompt, in an order that changes from pair to pair. */
-async function turn(moves: ReadonlyMap<string, Move>, serial: number, into: Map<string, number[]> | null) {
+async function turn(
+  moves: ReadonlyMap<string, Move>,
+  pids: ReadonlyMap<string, number>,
+  serial: number,
+  into: Map<string, number[]> | null,
+) {
   const sides = [...moves]
   for (let first = 0; first < sides.length; first += 1) {
     const [name, move] = sides[(first + serial) % sides.length]!
     for (const direction of ['store', 'retrieve'] as const) {
       if (direction === 'store') fillClient(serial)
       else if (name !== 'redis') client.fill(0)
+      await pause(PAUSE_MS)
+      const cpuBefore = cpuOf(pids.get(name))
       const took = await move(direction, serial)
+      const cpu = cpuOf(pids.get(name)) - cpuBefore
       if (direction === 'retrieve' && name !== 'redis') checkClient(serial)
       const key = `${name} ${direction}`
-      if (into !== null) into.set(key, [...(into.get(key) ?? []), took])
-      await pause(PAUSE_MS)
+      if (into !== null) {
+        into.set(key, [...(into.get(key) ?? []), took])
+        into.set(`${key} CPU`, [...(into.get(`${key} CPU`) ?? []), cpu])
+      }
     }
   }
+}
+
+function sumOf(values: readonly number[]): number {
+  return values.reduce((sum, one) => sum + one, 0)
 }
 
 function rowsOf(sizeMib: number, names: readonly string[], times: ReadonlyMap<string, readonly number[]>) {
@@ -137,7 +158,11 @@ function rowsOf(sizeMib: number, names: readonly string[], times: ReadonlyMap<st
     for (const other of names.filter((name) => name !== 'kvtier')) {
       const ratio = Math.min(...of(other)) / Math.min(...of('kvtier'))
       const bound = other !== 'memcpy' ? 1 : sizeMib >= TARGET_MIN_MIB ? TARGET : undefined
-      figures.push(ratioFigure(`${direction} of ${sizeMib} MiB chunks, rate to ${other}`, ratio, 'higher', bound))
+      const what = `${direction} of ${sizeMib} MiB chunks`
+      figures.push(ratioFigure(`${what}, rate to ${other}`, ratio, 'higher', bound))
+      if (other === 'redis') continue
+      const work = sumOf(times.get(`${other} ${direction} CPU`)!) / sumOf(times.get(`kvtier ${direction} CPU`)!)
+      figures.push(ratioFigure(`${what}, work per CPU second to ${other}`, work, 'higher'))
     }
   }
   return { rows, figures }
@@ -166,7 +191,9 @@ try {
     if (resp !== null) moves.set('redis', redisMove(resp))
     if (original !== null) moves.set('original', original.move)
     const times = new Map<string, number[]>()
-    for (let pair = 0; pair < pairs + WARMUPS; pair += 1) await turn(moves, pair, pair < WARMUPS ? null : times)
+    const pids = new Map([['kvtier', addresses.pid]])
+    if (server !== null) pids.set('original', server.pid)
+    for (let pair = 0; pair < pairs + WARMUPS; pair += 1) await turn(moves, pids, pair, pair < WARMUPS ? null : times)
     const made = rowsOf(sizeMib, [...moves.keys()], times)
     rows.push(...made.rows)
     figures.push(...made.figures)
