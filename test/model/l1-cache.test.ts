@@ -3,9 +3,10 @@ import { type LeaseId, NO_LEASE, type SpaceId } from '../../src/core/ids.ts'
 import { L1_GHOST_SEEN, L1_SHARD_LEFT } from '../../src/events/catalogue.ts'
 import type { EventType } from '../../src/events/define.ts'
 import { ChunkRefs } from '../../src/l1/chunk-refs.ts'
+import { L1_POLICIES } from '../../src/l1/options.ts'
 import { SlotList } from '../../src/l1/slot-list.ts'
 import { chainOf, makeL1 } from '../support/l1.ts'
-import { anyPath, L1_POLICIES, type L1Shape, openSpaces } from '../support/l1-shapes.ts'
+import { anyPath, type L1Shape, openSpaces } from '../support/l1-shapes.ts'
 import { random } from '../support/random.ts'
 
 const STEPS = 1500

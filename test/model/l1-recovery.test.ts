@@ -7,11 +7,12 @@ import { RETRIEVE_COPY, STORE_COPY } from '../../src/l1/copy-log.ts'
 import { L1Cache } from '../../src/l1/l1-cache.ts'
 import { mappedTableBytes, mapTables } from '../../src/l1/l1-tables.ts'
 import type { L1Options } from '../../src/l1/options.ts'
+import { L1_POLICIES } from '../../src/l1/options.ts'
 import { surveyTables } from '../../src/l1/recovery-survey.ts'
 import { SlotList } from '../../src/l1/slot-list.ts'
 import { fusedTables, Killed, StoreFuse } from '../support/killed-tables.ts'
 import { chainOf, SMALL_L1, TENANT_ROWS } from '../support/l1.ts'
-import { anyPath, L1_POLICIES, type L1Shape, openSpaces } from '../support/l1-shapes.ts'
+import { anyPath, type L1Shape, openSpaces } from '../support/l1-shapes.ts'
 import { random } from '../support/random.ts'
 
 const TTL = 50

@@ -11,7 +11,6 @@ export interface L1Shape {
 }
 
 /** Every eviction policy that a model test must hold for. */
-export const L1_POLICIES = ['lru', 's3-fifo', 'arc'] as const
 
 export function openSpaces(cache: L1Cache, shape: L1Shape): SpaceId[] {
   return shape.spaces.map((spec) => openSpace(cache, { ...spec, model: `m${spec.ranks}-${spec.shardBytes}` }))
