@@ -44,7 +44,7 @@ export function openDevice(options: L0Options, parts: OpenDeviceParts): OpenedDe
   const reason = driver.available ? `the driver has no device ${options.cudaOrdinal}` : driver.reason
   if (!driver.available || found === undefined) {
     if (device === 'auto') {
-      parts.logger.info({ reason }, 'no GPU to use: L0 is simulated')
+      parts.logger.debug({ reason }, 'no GPU to use: L0 is simulated')
       return simulated(options, parts)
     }
     const detail = { field: '--l0-device' }
