@@ -8,7 +8,7 @@ import { until } from '../support/until.ts'
 
 // KVTIER_FUZZ_SEED replays a run; KVTIER_FUZZ_SECONDS makes it longer. Every run prints its seed.
 const SEED = Number(process.env.KVTIER_FUZZ_SEED ?? Date.now() % 1_000_000)
-const SECONDS = Number(process.env.KVTIER_FUZZ_SECONDS ?? 45)
+const SECONDS = Number(process.env.KVTIER_FUZZ_SECONDS ?? 75)
 
 const MIB = 1024 * 1024
 /**
@@ -16,7 +16,7 @@ const MIB = 1024 * 1024
  * are full; 16 messages of 20 MiB of a peer that sends faster than it is served; and what the collector leaves lying.
  */
 const MEMORY_MAX = 1536 * MIB
-/** Growth from the first half of a run, when every table has filled, to the second. */
+/** Growth from the first half of a run, when every table has filled (after some 30 s), to the second. */
 const GROWTH_MAX = 192 * MIB
 
 const LEASE_MS = 2_000
