@@ -23,6 +23,8 @@ export interface SeenRequest {
 /** An HTTP proxy of this process before an S3 server: it passes requests on as they are, or answers by itself. */
 export class S3Weather {
   readonly seen: SeenRequest[] = []
+  /** Of `seen`, in the order in which the server's answers to them were passed on whole. */
+  readonly answered: SeenRequest[] = []
   /** Decides each request: undefined passes it on; 'lose' does, and drops the answer; 'hang' never answers. */
   answer: (request: SeenRequest) => Weather | 'hang' | 'lose' | undefined = () => undefined
   readonly #server: Server
@@ -56,7 +58,7 @@ export class S3Weather {
     this.seen.push(seen)
     incoming.on('error', () => undefined)
     const weather = this.answer(seen)
-    if (weather === undefined || weather === 'lose') this.#pass(incoming, response, weather === 'lose')
+    if (weather === undefined || weather === 'lose') this.#pass(incoming, response, seen, weather === 'lose')
     else if (weather === 'hang') incoming.resume()
     else {
       incoming.resume()
@@ -64,7 +66,7 @@ export class S3Weather {
     }
   }
 
-  #pass(incoming: IncomingMessage, response: ServerResponse, isLost: boolean): void {
+  #pass(incoming: IncomingMessage, response: ServerResponse, seen: SeenRequest, isLost: boolean): void {
     const { method, url, headers } = incoming
     const outgoing = request({ host: '127.0.0.1', port: this.#targetPort, method, path: url, headers }, (answer) => {
       if (isLost) {
@@ -74,6 +76,7 @@ export class S3Weather {
       }
       response.writeHead(answer.statusCode!, answer.headers)
       answer.pipe(response)
+      response.on('finish', () => this.answered.push(seen))
       answer.on('error', () => response.destroy())
     })
     outgoing.on('error', () => response.destroy())

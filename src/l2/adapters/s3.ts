@@ -278,7 +278,7 @@ export class S3Adapter implements L2Adapter {
     })
   }
 
-  /** Drops what crashed engines began to upload. Those of running ones are younger. */
+  /** Drops uploads that nobody ended: of crashed engines, or whose start had no answer. Those of running ones are younger. */
   async #sweepUploads(): Promise<void> {
     const uploads = await this.#bucket.uploads(this.#names.objects, REQUEST_LIMIT_MS).catch(() => [])
     for (const { key, id, startedMs } of uploads) {
@@ -294,7 +294,8 @@ export class S3Adapter implements L2Adapter {
       const done = () => {
         if (this.#isOpen) this.#scheduleListing()
       }
-      this.#background(this.#relist().then(done, done)) // after an error the next one may go well
+      const work = this.#relist().then(() => this.#sweepUploads())
+      this.#background(work.then(done, done)) // after an error the next one may go well
     })
   }
 

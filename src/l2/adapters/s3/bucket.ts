@@ -13,6 +13,9 @@ export interface ListedObject {
 
 /** Names that one request deletes at most: a limit of S3. */
 const DELETE_MAX = 1000
+/** Tries of dropping an upload, and the pause before the second; each further one is twice as long. */
+const DROP_TRIES = 5
+const DROP_PAUSE_MS = 50
 
 /** The operations of S3 that the adapter uses, on one bucket. Errors are those of `S3Client.send`. */
 export class Bucket {
@@ -140,11 +143,22 @@ export class Bucket {
     return answer.status !== 404 && serviceCode(answer) === ''
   }
 
-  /** Drops an upload with its parts. One that is gone is fine. */
+  /**
+   * Drops an upload with its parts. One that is gone is fine. A part that was under way may come in after the upload
+   * was dropped, so the parts are asked for until there is no such upload (S3 API, AbortMultipartUpload).
+   */
   async abortUpload(key: string, id: string, limitMs: number): Promise<void> {
     const query = [['uploadId', id]] as const
-    const request = { what: 'the end of an upload', method: 'DELETE', key, query, expected: [404] } as const
-    await this.within(limitMs, undefined, (signal) => this.#client.send(request, signal))
+    const request = { what: 'the end of an upload', key, query, expected: [404] } as const
+    await this.within(limitMs, undefined, async (signal) => {
+      for (let tries = 0; tries < DROP_TRIES; tries += 1) {
+        if (tries > 0) await this.#client.pause(DROP_PAUSE_MS * 2 ** (tries - 1), signal)
+        const dropped = await this.#client.send({ ...request, method: 'DELETE' }, signal)
+        if (dropped.status === 404) return
+        const parts = await this.#client.send({ ...request, method: 'GET' }, signal)
+        if (parts.status === 404) return
+      }
+    })
   }
 
   /** Runs an operation that ends after `limitMs`, or with a signal. */

@@ -102,6 +102,18 @@ export class S3Client {
     return { signal: joined, done: () => timer.cancel() }
   }
 
+  /** Lets time pass, until the signal at most. */
+  async pause(ms: number, signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = this.#parts.clock.schedule(ms, resolve)
+    const onAbort = () => resolve()
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) resolve()
+    await promise
+    timer.cancel()
+    signal.removeEventListener('abort', onAbort)
+  }
+
   /**
    * @throws CacheError L2_TIMEOUT when the signal fires, L2_UNAVAILABLE when the server cannot be reached or stays
    * busy, CONFIG_INVALID for what no retry mends.
@@ -168,13 +180,7 @@ export class S3Client {
     const ownMs = BUSY_DELAY_MS * 2 ** (tries - 1) * (1 - random() / 2)
     const delayMs = retryAfterMs(answer, clock.wallMs()) ?? ownMs
     if (delayMs > RETRY_AFTER_MAX_MS || signal.aborted) return false
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = clock.schedule(delayMs, resolve)
-    const onAbort = () => resolve()
-    signal.addEventListener('abort', onAbort, { once: true })
-    await promise
-    timer.cancel()
-    signal.removeEventListener('abort', onAbort)
+    await this.pause(delayMs, signal)
     return !signal.aborted
   }
 

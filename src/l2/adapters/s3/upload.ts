@@ -56,19 +56,17 @@ async function putParts(
   signal: AbortSignal,
 ): Promise<string[]> {
   const tags = new Array<string>(parts.length)
-  const failed = new AbortController()
-  const either = AbortSignal.any([signal, failed.signal])
   let next = 0
   let error: unknown
   const run = async (): Promise<void> => {
-    while (next < parts.length && !either.aborted) {
+    // Parts under way are not cut when another one fails: the server might take them after the upload was dropped.
+    while (next < parts.length && error === undefined && !signal.aborted) {
       const part = next
       next += 1
       try {
-        tags[part] = await bucket.putPart(key, id, part + 1, parts[part]!, either)
+        tags[part] = await bucket.putPart(key, id, part + 1, parts[part]!, signal)
       } catch (cause) {
         error ??= cause
-        failed.abort()
       }
     }
   }

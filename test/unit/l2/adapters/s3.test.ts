@@ -30,7 +30,7 @@ import {
 } from '../../../support/l2-objects.ts'
 import { makeCertificates } from '../../../support/redis-server.ts'
 import { BUCKET, needsS3Server, S3Server, s3Adapter } from '../../../support/s3-server.ts'
-import { errorDocument, S3Weather } from '../../../support/s3-weather.ts'
+import { errorDocument, S3Weather, type SeenRequest } from '../../../support/s3-weather.ts'
 import { until } from '../../../support/until.ts'
 
 const OBJECT_BYTES = HEADER_BYTES + SPACE.shardBytes
@@ -170,13 +170,30 @@ describe('an upload in parts', needsS3Server(), () => {
       new Uint8Array(1),
       abort.signal,
     )
-    await until('the third part', () =>
-      proxy.seen.some(({ path }) => path.includes('partNumber=3')) ? true : undefined,
+    const has = (requests: readonly SeenRequest[], part: number) =>
+      requests.some(({ path }) => path.includes(`partNumber=${part}`))
+    await until('two parts, and a third one under way', () =>
+      has(proxy.answered, 1) && has(proxy.answered, 2) && has(proxy.seen, 3) ? true : undefined,
     )
     abort.abort()
     await expect(storing).rejects.toMatchObject({ code: 'L2_TIMEOUT' })
     await adapter.close()
     expect(await uploadsLeft()).toBe(0)
+  })
+
+  it('is dropped once more when the server still has it after it was dropped', async () => {
+    const proxy = await weather()
+    const adapter = await opened({ ...PART, endpoint: proxy.endpoint })
+    let drops = 0
+    proxy.answer = ({ method, path }) => {
+      if (path.includes('partNumber=2')) return { status: 400, body: errorDocument('Odd') }
+      if (method === 'DELETE') drops += 1
+      return method === 'DELETE' && drops <= 2 ? { status: 204 } : undefined // a part came in after each
+    }
+    await expect(storeChain(adapter, 1, 0, 1, PARTED)).rejects.toThrow(/Odd/)
+    await adapter.close()
+    expect(await uploadsLeft()).toBe(0)
+    expect(drops).toBe(3)
   })
 
   it('counts as done when only the answer to its end was lost', async () => {
