@@ -40,7 +40,7 @@ export interface QueryResult {
   readonly value: readonly [seconds: number, value: string]
 }
 
-/** A real Prometheus that scrapes one port of this machine, as job `engine`, every 250 ms. */
+/** A real Prometheus that scrapes one port of this machine, as job `engine`, every second. */
 export class Prometheus {
   readonly #port: number
   readonly #end: () => Promise<void>
@@ -54,7 +54,7 @@ export class Prometheus {
     const folder = mkdtempSync(join(tmpdir(), 'kvtier-prometheus-'))
     const config = join(folder, 'prometheus.yml')
     const job = `{job_name: engine, static_configs: [{targets: ['127.0.0.1:${targetPort}']}]}`
-    writeFileSync(config, `global: {scrape_interval: 250ms, scrape_timeout: 250ms}\nscrape_configs: [${job}]\n`)
+    writeFileSync(config, `global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs: [${job}]\n`)
     const port = await freePort()
     const flags = [
       `--config.file=${config}`,
@@ -74,10 +74,10 @@ export class Prometheus {
     return `http://127.0.0.1:${this.#port}`
   }
 
-  /** Resolves once the target was scraped twice. */
+  /** Resolves once the target has answered two scrapes. */
   async scrapedTwice(): Promise<void> {
     await until('two scrapes', async () => {
-      const rows = await this.query('count_over_time(up{job="engine"}[5m]) >= 2')
+      const rows = await this.query('sum_over_time(up{job="engine"}[5m]) >= 2')
       return rows.length > 0 ? true : undefined
     })
   }

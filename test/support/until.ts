@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 export async function until<Value>(
   what: string,
   attempt: () => Promise<Value | undefined> | Value | undefined,
-  deadlineMs = 20_000,
+  deadlineMs = 45_000,
 ): Promise<Value> {
   const endMs = performance.now() + deadlineMs
   let cause: unknown
