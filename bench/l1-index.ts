@@ -42,7 +42,7 @@ function measure(chunks: number, policy: L1PolicyName): Row {
   const scene = new L1Scene(chunks, policy)
   const openMs = performance.now() - opened
   const filled = scene.fill()
-  const bytesPerChunk = (process.memoryUsage().arrayBuffers - bytesBefore) / chunks
+  const bytesPerChunk = (process.memoryUsage().arrayBuffers - bytesBefore - scene.ownBytes) / chunks
   const reference = scene.makeReference(scene.cache.indexBytes / chunks)
   const samples: Record<'hit' | 'store' | 'mixed' | 'probe', number[]> = { hit: [], store: [], mixed: [], probe: [] }
   for (let pair = -4; pair < PAIRS; pair += 1) {

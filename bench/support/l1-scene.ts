@@ -3,6 +3,7 @@ import { CounterTable } from '../../src/core/counters.ts'
 import { HASH_WORDS, HashChain } from '../../src/core/hash-chain.ts'
 import { NO_LEASE, type SpaceId, type TenantId } from '../../src/core/ids.ts'
 import { L1_FIELDS, L1_TENANT_FIELDS } from '../../src/events/counters.ts'
+import { ChunkRefs } from '../../src/l1/chunk-refs.ts'
 import { L1Cache } from '../../src/l1/l1-cache.ts'
 import type { L1PolicyName } from '../../src/l1/options.ts'
 import { SlotList } from '../../src/l1/slot-list.ts'
@@ -14,6 +15,10 @@ const SHARD_BYTES = 4096
 const LEASE_MS = 3_600_000
 const SLICE_RUNS = 128
 const RECENT_RATIO = 0.4
+/** Tries among recent runs, after which any run in L1 will do: not every policy keeps the recent ones. */
+const RECENT_TRIES = 64
+/** Runs that are stored at most after L1 was filled. */
+const STORED_MAX = 2 ** 17
 
 /** What filling took. */
 export interface Filled {
@@ -86,7 +91,12 @@ export class L1Scene {
   readonly #chains = Array.from({ length: BATCH_RUNS }, () => new HashChain(RUN_CHUNKS))
   readonly #keys = new Uint32Array(BATCH_RUNS * RUN_CHUNKS * HASH_WORDS)
   readonly #grants = new SlotList()
+  readonly #committed = new ChunkRefs(RUN_CHUNKS)
   readonly #residentRuns: number
+  /** By record: the run of the chunk that was stored there last. */
+  readonly #runOf: Uint32Array
+  /** By run: 1 = stored, and none of its chunks has been evicted since. */
+  readonly #isWhole: Uint8Array
   #stored = 0
   #seed = 1
 
@@ -94,6 +104,8 @@ export class L1Scene {
     this.#residentRuns = Math.floor(chunks / RUN_CHUNKS)
     const resident = this.#residentRuns * RUN_CHUNKS
     const ghosts = Math.floor(chunks * 0.01)
+    this.#runOf = new Uint32Array(resident + ghosts + 4)
+    this.#isWhole = new Uint8Array(this.#residentRuns + STORED_MAX)
     this.cache = new L1Cache(
       {
         capacityBytes: resident * SHARD_BYTES,
@@ -115,6 +127,9 @@ export class L1Scene {
         events: { publish() {} },
         tenants: new CounterTable(L1_TENANT_FIELDS, 1),
         totals: new CounterTable(L1_FIELDS, 1),
+        onEvicted: (id) => {
+          this.#isWhole[this.#runOf[id]!] = 0
+        },
       },
     )
     this.space = this.cache.spaces.open({
@@ -127,6 +142,11 @@ export class L1Scene {
       tenant: 0 as TenantId,
     })
     for (const chain of this.#chains) chain.count = RUN_CHUNKS
+  }
+
+  /** Bytes of the arrays by which the scene knows what L1 has: they are not of L1. */
+  get ownBytes(): number {
+    return this.#runOf.byteLength + this.#isWhole.byteLength
   }
 
   /** Fills every slot, in slices of 2,048 chunks. */
@@ -154,7 +174,7 @@ export class L1Scene {
 
   /** One batch of lookups of resident runs. @returns ms. */
   hits(): number {
-    for (const chain of this.#chains) this.#name(chain.words, 0, this.#recent())
+    for (const chain of this.#chains) this.#name(chain.words, 0, this.#anyWhole())
     const start = performance.now()
     for (const chain of this.#chains) this.#readRun(chain)
     return performance.now() - start
@@ -204,7 +224,11 @@ export class L1Scene {
     const { cache, space } = this
     if (cache.residentRun(space, chain, 0, RUN_CHUNKS) !== 0) throw new Error('a new run is resident')
     const lease = cache.reserve(space, 0, chain, 0, RUN_CHUNKS, 1, LEASE_MS, 'store', this.#grants)
-    if (lease === NO_LEASE || cache.commit(lease) !== RUN_CHUNKS) throw new Error('a run was not stored')
+    this.#committed.clear()
+    const isStored = lease !== NO_LEASE && cache.commit(lease, null, this.#committed) === RUN_CHUNKS
+    if (!isStored) throw new Error('a run was not stored')
+    for (let at = 0; at < RUN_CHUNKS; at += 1) this.#runOf[this.#committed.id[at]!] = this.#stored
+    this.#isWhole[this.#stored] = 1
     this.#stored += 1
   }
 
@@ -214,8 +238,13 @@ export class L1Scene {
     }
   }
 
-  #recent(): number {
-    return this.#stored - 1 - this.#random(Math.max(1, Math.floor(this.#residentRuns * RECENT_RATIO)))
+  /** A run that L1 has, of the recent ones if it keeps them. */
+  #anyWhole(): number {
+    const recent = Math.max(1, Math.floor(this.#residentRuns * RECENT_RATIO))
+    for (let tried = 0; ; tried += 1) {
+      const run = this.#stored - 1 - this.#random(tried < RECENT_TRIES ? recent : this.#stored)
+      if (this.#isWhole[run] === 1) return run
+    }
   }
 
   #random(limit: number): number {

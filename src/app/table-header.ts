@@ -4,7 +4,7 @@ import { formatBytes } from '../config/units.ts'
 import { assert } from '../core/assert.ts'
 
 /** Changes with the layout of any table, or with what its fields mean. */
-const VERSION = 1
+const VERSION = 2
 const MAGIC = 'KVTIERL1'
 const HEADER_BYTES = 4096
 

@@ -25,6 +25,7 @@ export interface LeaseColumns {
   readonly head: Uint32Array
   readonly entryRef: Uint32Array
   readonly entryNext: Uint32Array
+  readonly entryRun: Uint32Array
 }
 
 /**
@@ -134,6 +135,7 @@ function leaseColumns(capacity: number, entryCapacity: number, allocator: Alloca
     head: allocator.words(capacity),
     entryRef: allocator.words(entryCapacity + 1),
     entryNext: allocator.words(entryCapacity + 1),
+    entryRun: allocator.words(entryCapacity + 1),
   }
 }
 

@@ -29,8 +29,8 @@ export function leaseUnit(capacity: number): number {
  * The table of leases: each has an owner, an expiry and a list of entries. Everything is preallocated.
  *
  *   LeaseId = slot + generation x 2^slotBits, a safe integer; an ended lease's id never comes back
- *   entries = a pool of (reference, next) pairs; a lease's list starts at the entry added last,
- *             so that walking it goes tail first, which is the order in which chunks are let go
+ *   entries = a pool of rows (reference, next, run): each stands for the references from that one on, as many as `run`
+ *             says; a lease's list starts at the row added last, so that walking it goes tail first
  *
  *     open          renew                 expire (write lease, or being copied from)            fence
  *   ---------> open -----> open   open ----------------------------------------------> expired ---------> slot free
@@ -63,6 +63,8 @@ export class Leases {
 
   readonly #entryRef: Uint32Array
   readonly #entryNext: Uint32Array
+  readonly #entryRun: Uint32Array
+  /** References at most, over all leases. */
   readonly entryCapacity: number
   #freeEntry = NONE
   #freshEntry = 1
@@ -88,6 +90,7 @@ export class Leases {
     this.entryCapacity = entryCapacity
     this.#entryRef = columns.entryRef
     this.#entryNext = columns.entryNext
+    this.#entryRun = columns.entryRun
     this.#freeEntries = entryCapacity
   }
 
@@ -95,7 +98,7 @@ export class Leases {
    * Takes over leases of an earlier engine; all others end. Their ids stay, and no ended id comes back.
    *
    * @param kinds by slot: what the lease becomes, 0 = ended.
-   * @param keeps whether an entry still counts; one that does not becomes reference 0.
+   * @param keeps whether a reference that stands alone still counts; one that does not becomes 0. Runs must be kept.
    */
   restore(kinds: Uint8Array, keeps: (kind: number, reference: number) => boolean): void {
     this.#freshSlot = this.capacity
@@ -104,6 +107,7 @@ export class Leases {
     this.#freeSlot = NO_SLOT
     const used = new Uint8Array(this.entryCapacity + 1)
     this.#freshEntry = 1
+    this.#freeEntries = this.entryCapacity
     for (let slot = this.#freshSlot - 1; slot >= 0; slot -= 1) {
       this.kind[slot] = kinds[slot]!
       this.expiryMs[slot] = Number.POSITIVE_INFINITY
@@ -114,21 +118,19 @@ export class Leases {
         continue
       }
       this.#openCount += 1
-      for (let entry = this.#head[slot]!, left = this.count[slot]!; left > 0; left -= 1) {
+      this.#freeEntries -= this.count[slot]!
+      for (let entry = this.#head[slot]!, left = this.count[slot]!; left > 0; ) {
         used[entry] = 1
         this.#freshEntry = Math.max(this.#freshEntry, entry + 1)
         if (!keeps(kinds[slot]!, this.#entryRef[entry]!)) this.#entryRef[entry] = 0
-        if (left === 1) this.#entryNext[entry] = NONE
+        left -= this.#entryRun[entry]!
+        if (left === 0) this.#entryNext[entry] = NONE
         entry = this.#entryNext[entry]!
       }
     }
-    this.#freeEntries = this.entryCapacity
     this.#freeEntry = NONE
     for (let entry = this.#freshEntry - 1; entry > 0; entry -= 1) {
-      if (used[entry] === 1) {
-        this.#freeEntries -= 1
-        continue
-      }
+      if (used[entry] === 1) continue
       this.#entryNext[entry] = this.#freeEntry
       this.#freeEntry = entry
     }
@@ -139,6 +141,7 @@ export class Leases {
     return this.#openCount
   }
 
+  /** References that may still be added. */
   get freeEntries(): number {
     return this.#freeEntries
   }
@@ -153,7 +156,7 @@ export class Leases {
   }
 
   get bytes(): number {
-    return this.capacity * (2 + 5 * 4 + 3 * 8 + 4) + (this.entryCapacity + 1) * 8
+    return this.capacity * (2 + 5 * 4 + 3 * 8 + 4) + (this.entryCapacity + 1) * 12
   }
 
   /** Opens a lease without entries. @returns its slot, or NO_SLOT when the table is full. */
@@ -194,24 +197,33 @@ export class Leases {
     return (lease - slot) / this.#unit === this.#generation[slot] ? slot : NO_SLOT
   }
 
-  /** Adds an entry. The caller has seen that `freeEntries` is not 0. Reference 0 is an entry that holds nothing. */
+  /** Adds a reference. The caller has seen that `freeEntries` is not 0. Reference 0 holds nothing. */
   append(slot: number, reference: number): void {
+    this.appendRun(slot, reference, 1)
+  }
+
+  /** Adds the references first..first + length - 1, in one row. The caller has seen that `freeEntries` has as many. */
+  appendRun(slot: number, first: number, length: number): void {
     let entry = this.#freeEntry
     if (entry !== NONE) this.#freeEntry = this.#entryNext[entry]!
     else entry = this.#freshEntry++
-    this.#freeEntries -= 1
-    this.#entryRef[entry] = reference
+    this.#freeEntries -= length
+    this.#entryRef[entry] = first
+    this.#entryRun[entry] = length
     this.#entryNext[entry] = this.#head[slot]!
     this.#head[slot] = entry
-    this.count[slot] = this.count[slot]! + 1
+    this.count[slot] = this.count[slot]! + length
   }
 
   /** Copies the references into `out`, in the order they were added. @returns their number. */
   entries(slot: number, out: Uint32Array): number {
     const count = this.count[slot]!
     let entry = this.#head[slot]!
-    for (let at = count - 1; at >= 0; at -= 1) {
-      out[at] = this.#entryRef[entry]!
+    for (let end = count; end > 0; ) {
+      const start = end - this.#entryRun[entry]!
+      const first = this.#entryRef[entry]! - start
+      for (let at = start; at < end; at += 1) out[at] = first + at
+      end = start
       entry = this.#entryNext[entry]!
     }
     return count
@@ -257,7 +269,9 @@ export class Leases {
       if (this.kind[slot] === NONE) continue
       open += 1
       let walked = 0
-      for (let entry = this.#head[slot]!; entry !== NONE; entry = this.#entryNext[entry]!) walked += 1
+      for (let entry = this.#head[slot]!; entry !== NONE; entry = this.#entryNext[entry]!) {
+        walked += this.#entryRun[entry]!
+      }
       assert(walked === this.count[slot], 'a lease lost entries')
       used += walked
     }

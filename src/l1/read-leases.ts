@@ -19,8 +19,10 @@ import {
   USE_MS,
 } from './chunk-table.ts'
 import type { L1TenantField } from './l1-recorder.ts'
+import { LateReaders } from './late-readers.ts'
 import { ALL_RANKS, EXPIRED_READ, INTERNAL, type Leases, NO_SLOT, PIN, READ } from './leases.ts'
 import type { Residency } from './residency.ts'
+import { isRunEnd, RunHolds } from './run-holds.ts'
 import { CHUNK, NEXT_SHARD, NO_SHARD, RANK_MASK, RANK_STATE, READABLE, SHARD_WORDS, SLOT } from './shard-table.ts'
 import type { SlotList } from './slot-list.ts'
 
@@ -46,8 +48,10 @@ export class ReadLeases {
   readonly #readShards: number
   readonly #pinBytesMax: number
   readonly #quarantined: number
-  /** Leases that expired while their chunk was copied from, by chunk. */
-  readonly #late = new Map<number, number>()
+  readonly #late = new LateReaders()
+  readonly #runs: RunHolds
+  readonly #hold: (place: number) => void
+  readonly #unhold: (place: number) => void
   #pinnedBytes = 0
   #lastRun = 0
 
@@ -65,6 +69,9 @@ export class ReadLeases {
     this.#readShards = tenants.column('readShards')
     this.#pinBytesMax = pinBytesMax
     this.#quarantined = quarantinedColumn
+    this.#runs = new RunHolds(residency.table.words, residency.holds)
+    this.#hold = (place) => residency.arena.hold(place)
+    this.#unhold = (place) => residency.arena.unhold(place)
   }
 
   /** Bytes under pins; a chunk under two pins counts twice. */
@@ -133,15 +140,22 @@ export class ReadLeases {
     const scratch = this.#scratch
     const { tenant, ranks } = residency.spaces.spec(space)
     const slot = this.#leases.open(kind, space, ALL_RANKS, from, owner, expiry)
-    for (let at = 0; at < count; at += 1) {
-      const id = scratch[at]!
-      this.#leases.append(slot, id)
-      this.#keepSlots(id)
-      if (kind === INTERNAL) this.#addInternal(id)
-      else residency.holds.hold(id)
-      if (kind === READ) this.#touch(id, tenant, ranks)
-    }
+    this.#appendRuns(slot, count)
+    if (kind !== READ) this.#keepSlots(count)
+    if (kind === INTERNAL) for (let at = 0; at < count; at += 1) this.#addInternal(scratch[at]!)
+    else this.#runs.hold(scratch, count)
+    if (kind === READ) for (let at = 0; at < count; at += 1) this.#touch(scratch[at]!, tenant, ranks)
     return slot
+  }
+
+  /** The chunks in the scratch, as entries: those whose records follow each other share one. */
+  #appendRuns(slot: number, count: number): void {
+    const scratch = this.#scratch
+    for (let start = 0, at = 1; at <= count; at += 1) {
+      if (at < count && scratch[at]! === scratch[at - 1]! + 1) continue
+      this.#leases.appendRun(slot, scratch[start]!, at - start)
+      start = at
+    }
   }
 
   /** See `L1Cache.leaseRefs`. */
@@ -189,10 +203,11 @@ export class ReadLeases {
   /** Takes over a read lease of an earlier engine, whose chunks are LIVE or DOOMED, as expired and copied from. */
   restore(slot: number, copies: number): void {
     const { table, holds } = this.#residency
-    const count = this.#leases.entries(slot, this.#scratch)
+    const scratch = this.#scratch
+    const count = this.#leases.entries(slot, scratch)
     for (let entry = 0; entry < count; entry += 1) {
-      const id = this.#scratch[entry]!
-      this.#keepSlots(id)
+      const id = scratch[entry]!
+      if (!isRunEnd(table.words, scratch, entry, count)) continue
       if (this.#residency.stateOf(id) === LIVE) holds.hold(id)
       else table.words[id * CHUNK_WORDS + HOLDS] = table.words[id * CHUNK_WORDS + HOLDS]! + 1
     }
@@ -205,22 +220,29 @@ export class ReadLeases {
     const residency = this.#residency
     const scratch = this.#scratch
     const kind = this.#leases.kind[slot]!
-    if (kind === EXPIRED_READ) this.#forgetLate(slot)
     const isWhole = this.#leases.rank[slot] === ALL_RANKS
     const count = this.#leases.entries(slot, scratch)
+    if (kind === EXPIRED_READ) this.#countLate(slot, -this.#late.remove(scratch, count))
     if (kind === PIN) this.#pinnedBytes -= this.#leases.tag[slot]!
     this.#leases.close(slot)
+    if (!isWhole) {
+      this.#closeRefs(count)
+      return
+    }
+    if (kind === PIN || kind === INTERNAL) this.#releaseSlots(count)
+    else residency.arena.noteReadEnd()
+    if (kind === INTERNAL) for (let entry = count - 1; entry >= 0; entry -= 1) this.#dropInternal(scratch[entry]!)
+    else this.#runs.drop(scratch, count)
+  }
+
+  /** Lets go of the shards in the scratch. */
+  #closeRefs(count: number): void {
+    const { arena, shards } = this.#residency
     for (let entry = count - 1; entry >= 0; entry -= 1) {
-      const reference = scratch[entry]!
-      if (isWhole) {
-        this.#releaseSlots(reference)
-        if (kind === INTERNAL) this.#dropInternal(reference)
-        else residency.holds.drop(reference)
-      } else if (reference !== NO_SHARD) {
-        const shard = reference * SHARD_WORDS
-        residency.arena.unhold(residency.shards.words[shard + SLOT]!)
-        this.#dropInternal(residency.shards.words[shard + CHUNK]!)
-      }
+      const shard = this.#scratch[entry]! * SHARD_WORDS
+      if (shard === NO_SHARD) continue
+      arena.unhold(shards.words[shard + SLOT]!)
+      this.#dropInternal(shards.words[shard + CHUNK]!)
     }
   }
 
@@ -289,32 +311,14 @@ export class ReadLeases {
   }
 
   #quarantine(slot: number): void {
-    const residency = this.#residency
-    const scratch = this.#scratch
-    const spec = residency.spaces.spec(this.#leases.space[slot] as SpaceId)
-    const count = this.#leases.entries(slot, scratch)
-    let chunks = 0
-    for (let entry = 0; entry < count; entry += 1) {
-      const late = this.#late.get(scratch[entry]!) ?? 0
-      if (late === 0) chunks += 1
-      this.#late.set(scratch[entry]!, late + 1)
-    }
-    residency.recorder.addTotal(this.#quarantined, chunks * spec.ranks * spec.shardBytes)
+    this.#countLate(slot, this.#late.add(this.#scratch, this.#leases.entries(slot, this.#scratch)))
     this.#leases.kind[slot] = EXPIRED_READ
     this.#leases.setExpiry(slot, Number.POSITIVE_INFINITY)
   }
 
-  #forgetLate(slot: number): void {
+  #countLate(slot: number, chunks: number): void {
     const spec = this.#residency.spaces.spec(this.#leases.space[slot] as SpaceId)
-    const count = this.#leases.entries(slot, this.#scratch)
-    let chunks = 0
-    for (let entry = 0; entry < count; entry += 1) {
-      const id = this.#scratch[entry]!
-      const left = this.#late.get(id)! - 1
-      if (left > 0) this.#late.set(id, left)
-      else if (this.#late.delete(id)) chunks += 1
-    }
-    this.#residency.recorder.addTotal(this.#quarantined, -chunks * spec.ranks * spec.shardBytes)
+    this.#residency.recorder.addTotal(this.#quarantined, chunks * spec.ranks * spec.shardBytes)
   }
 
   #touch(id: number, tenant: number, ranks: number): void {
@@ -360,25 +364,13 @@ export class ReadLeases {
     return this.#residency.table.words[id * CHUNK_WORDS + FIRST_SHARD]!
   }
 
-  #keepSlots(id: number): void {
-    const { arena, shards } = this.#residency
-    for (
-      let shard = this.#firstShard(id);
-      shard !== NO_SHARD;
-      shard = shards.words[shard * SHARD_WORDS + NEXT_SHARD]!
-    ) {
-      arena.hold(shards.words[shard * SHARD_WORDS + SLOT]!)
-    }
+  #keepSlots(count: number): void {
+    const { slots } = this.#residency
+    for (let at = 0; at < count; at += 1) slots.ofChunk(this.#scratch[at]!, this.#hold)
   }
 
-  #releaseSlots(id: number): void {
-    const { arena, shards } = this.#residency
-    for (
-      let shard = this.#firstShard(id);
-      shard !== NO_SHARD;
-      shard = shards.words[shard * SHARD_WORDS + NEXT_SHARD]!
-    ) {
-      arena.unhold(shards.words[shard * SHARD_WORDS + SLOT]!)
-    }
+  #releaseSlots(count: number): void {
+    const { slots } = this.#residency
+    for (let at = count - 1; at >= 0; at -= 1) slots.ofChunk(this.#scratch[at]!, this.#unhold)
   }
 }

@@ -300,13 +300,16 @@ class Surveyor {
   }
 
   #entriesOf(slot: number, seen: Uint8Array): number[] {
-    const { head, count, entryRef, entryNext } = this.#tables.leases
+    const { head, count, entryRef, entryNext, entryRun } = this.#tables.leases
     const entries: number[] = []
     demand(count[slot]! < entryRef.length, 'a lease with more entries than there are')
-    for (let entry = head[slot]!, left = count[slot]!; left > 0; left -= 1) {
+    for (let entry = head[slot]!, left = count[slot]!; left > 0; ) {
       demand(entry > 0 && entry < entryRef.length && seen[entry] === 0, 'an entry of two leases, or of none')
+      const run = entryRun[entry]!
+      demand(run > 0 && run <= left, 'an entry longer than its lease')
       seen[entry] = 1
-      entries.push(entryRef[entry]!)
+      for (let at = 0; at < run; at += 1) entries.push(entryRef[entry]! + at)
+      left -= run
       entry = entryNext[entry]!
     }
     return entries

@@ -45,7 +45,7 @@ export class Removal {
     const residency = this.#residency
     let evicted = 0
     while (residency.recorder.usageBytes > targetBytes && evicted < maxChunks) {
-      const id = residency.victim()
+      const id = residency.victims.next()
       if (id === NO_CHUNK) break
       residency.evict(id)
       evicted += 1
@@ -60,7 +60,7 @@ export class Removal {
     let removed = 0
     for (let row = salts.overFrom(0); row >= 0; row = salts.overFrom(row + 1)) {
       while (salts.usageBytes(row) > salts.limitBytes(row)) {
-        const id = removed < maxChunks ? residency.victimOf(row) : NO_CHUNK
+        const id = removed < maxChunks ? residency.victims.ofSalt(row) : NO_CHUNK
         if (id === NO_CHUNK) break
         residency.remove(id, 'quota')
         removed += 1

@@ -329,7 +329,7 @@ export class Reservations {
     const { salts } = this.#residency.spaces
     const limitBytes = salts.limitBytes(spec.saltRow) - spec.shardBytes
     while (salts.usageBytes(spec.saltRow) > limitBytes) {
-      const id = limitBytes < 0 ? NO_CHUNK : this.#residency.victimOf(spec.saltRow)
+      const id = limitBytes < 0 ? NO_CHUNK : this.#residency.victims.ofSalt(spec.saltRow)
       if (id === NO_CHUNK || !this.#mayEvict(id)) {
         this.#recorder.addTenant(spec.tenant, this.#quotaRefusals, 1)
         return false
@@ -343,7 +343,7 @@ export class Reservations {
 
   /** Evicts the policy's victim within the bound of this reservation. */
   #evictOne(): boolean {
-    const id = this.#residency.victim()
+    const id = this.#residency.victims.next()
     if (id === NO_CHUNK || !this.#mayEvict(id)) return false
     this.#evictedBytes += this.#residency.evict(id)
     this.#hasEvicted = true

@@ -28,9 +28,11 @@ import { HoldTree } from './holds.ts'
 import type { KeySpaces, OpenSpace } from './key-spaces.ts'
 import type { L1Field, L1Recorder, L1TenantField } from './l1-recorder.ts'
 import type { L1Tables } from './l1-tables.ts'
+import type { Leases } from './leases.ts'
 import type { L1Options } from './options.ts'
 import { makePolicy } from './policies/make-policy.ts'
 import { SaltOrder } from './policies/salt-order.ts'
+import { ReadSlots } from './read-slots.ts'
 import {
   ALLOCATED_MS,
   CHUNK,
@@ -42,11 +44,9 @@ import {
   ShardTable,
   SLOT,
 } from './shard-table.ts'
+import { Victims } from './victims.ts'
 
 const READY_MASK = 0xff << READY_SHIFT
-const ALL_SALTS = -1
-/** Chunks that are passed over at most in the search for a clean victim. */
-const DIRTY_PASSED_MAX = 64
 
 /** Why chunks are removed, and the cell that counts it. */
 export type RemoveReason = 'clear' | 'delete' | 'quota' | 'corrupt'
@@ -63,6 +63,7 @@ export interface ResidencyParts {
   readonly tenants: CounterTable<L1TenantField>
   readonly totals: CounterTable<L1Field>
   readonly tables: L1Tables
+  readonly leases: Leases
   readonly hashKey: readonly [number, number]
   readonly move?: (fromOffset: number, toOffset: number, bytes: number) => void
   readonly onEvicted?: (id: number, generation: number) => void
@@ -76,13 +77,14 @@ export interface ResidencyParts {
 export class Residency {
   readonly table: ChunkTable
   readonly shards: ShardTable
+  readonly slots: ReadSlots
   readonly arena: Arena
   readonly policy: SaltOrder
   readonly holds: HoldTree
+  readonly victims: Victims
   readonly altered = new Set<number>() // DOOMED chunks that nobody may read: their bytes are wrong
   readonly spaces: KeySpaces
   readonly recorder: L1Recorder
-  readonly #isClean: ((id: number, generation: number) => boolean) | undefined
   readonly #onEvicted: ((id: number, generation: number) => void) | undefined
   readonly #ghostCapacity: number
   readonly #evictedColumn: number
@@ -94,13 +96,14 @@ export class Residency {
     const { chunks, shards, arena } = parts.tables
     this.table = new ChunkTable(options.indexCapacityChunks, parts.hashKey, chunks)
     this.shards = new ShardTable(options.indexCapacityShards, shards)
-    this.arena = new Arena(options, arena)
+    this.slots = new ReadSlots(parts.leases, this.table.words, this.shards.words)
+    this.arena = new Arena(options, arena, (visit) => this.slots.eachRead(visit))
     this.policy = new SaltOrder(makePolicy(options.policy, this.table), this.table, parts.spaces.saltRows)
     this.holds = new HoldTree(this.table, this.policy, (id) => this.#leave(id))
+    this.victims = new Victims(this.table.words, this.policy, (id) => this.anchor(id), parts.isClean)
     this.spaces = parts.spaces
     this.recorder = parts.recorder
     this.#onEvicted = parts.onEvicted
-    this.#isClean = parts.isClean
     this.#ghostCapacity = options.ghostCapacityChunks
     this.#evictedColumn = parts.tenants.column('evictedShards')
     this.#ghostsExpiredColumn = parts.totals.column('ghostsExpired')
@@ -150,48 +153,6 @@ export class Residency {
     if (id === NO_CHUNK) return NO_CHUNK
     const wanted = (ranks << READY_SHIFT) | LIVE
     return (this.table.words[id * CHUNK_WORDS + META]! & (READY_MASK | STATE_MASK)) === wanted ? id : NO_CHUNK
-  }
-
-  /** The next chunk to evict, or NO_CHUNK. Chunks under an internal lease are anchored on the way. */
-  victim(): number {
-    const first = this.#victimOf(ALL_SALTS)
-    if (this.#isClean === undefined || first === NO_CHUNK || this.#isLeafClean(first)) return first
-    let id = first
-    for (let tried = 0; tried < DIRTY_PASSED_MAX; tried += 1) {
-      id = this.policy.next(id)
-      if (id === NO_CHUNK) break
-      if (this.#isLeafClean(id)) return id
-    }
-    return first
-  }
-
-  /** Whether a free chunk has no children, no internal lease, and nobody needs it. */
-  #isLeafClean(id: number): boolean {
-    const words = this.table.words
-    const record = id * CHUNK_WORDS
-    const generation = words[record + GENERATION]!
-    return (
-      words[record + CHILDREN] === 0 && generation < INTERNAL_ONE && this.#isClean!(id, generation & GENERATION_MASK)
-    )
-  }
-
-  /** The least recent leaf of a salt, or NO_CHUNK: for its quota. */
-  victimOf(saltRow: number): number {
-    return this.#victimOf(saltRow)
-  }
-
-  #victimOf(saltRow: number): number {
-    const words = this.table.words
-    for (;;) {
-      const id = saltRow === ALL_SALTS ? this.policy.victim() : this.policy.oldest(saltRow)
-      if (id === NO_CHUNK) return NO_CHUNK
-      const record = id * CHUNK_WORDS
-      if (words[record + GENERATION]! < INTERNAL_ONE) {
-        assert(words[record + CHILDREN] === 0 && words[record + HOLDS] === 0, 'the victim is in use')
-        return id
-      }
-      this.anchor(id)
-    }
   }
 
   /** Holds a chunk in the tree on behalf of its internal leases. */

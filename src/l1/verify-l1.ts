@@ -24,6 +24,7 @@ import {
 import type { L1Field, L1TenantField } from './l1-recorder.ts'
 import { ALL_RANKS, EXPIRED_READ, EXPIRED_WRITE, INTERNAL, type Leases, WRITE } from './leases.ts'
 import type { Residency } from './residency.ts'
+import { isRunEnd } from './run-holds.ts'
 import {
   CHUNK,
   NEXT_SHARD,
@@ -105,7 +106,7 @@ function checkSalts({ table, shards, spaces, policy, arena }: Residency): void {
 }
 
 interface LeaseCounts {
-  /** By chunk: entries of read, pin and write leases. */
+  /** By chunk: entries of write leases, and ends of the runs of read leases and pins. */
   readonly holds: Uint32Array
   /** By chunk: entries of internal leases. */
   readonly internal: Uint32Array
@@ -129,7 +130,7 @@ function countLeases(residency: Residency, leases: Leases): LeaseCounts {
       if (kind === WRITE || kind === EXPIRED_WRITE) writers[reference]! += 1
       if (kind === EXPIRED_WRITE) continue
       if (kind === INTERNAL) internal[id]! += 1
-      else holds[id]! += 1
+      else if (kind === WRITE || isRunEnd(residency.table.words, entries, at, count)) holds[id]! += 1
     }
   }
   return { holds, internal, writers }

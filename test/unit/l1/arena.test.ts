@@ -122,6 +122,26 @@ describe('an arena of two classes', () => {
     arena.verify()
   })
 
+  it('leaves slots that are read where they are, and moves them once nobody reads them', () => {
+    let read: number[] = []
+    const eachRead = (visit: (slot: number) => void) => read.forEach(visit)
+    const arena = new Arena({ capacityBytes: 8192, extentBytes: 1024 }, null, eachRead)
+    const slots = fill(arena, arena.classOf(256))
+    const large = arena.classOf(2048)
+    const first = slots.filter((slot) => arena.offsetOf(slot) % 2048 === 0)
+    read = [...first, ...first] // by two leases
+    for (const slot of slots) if (arena.offsetOf(slot) % 1024 === 256) arena.free(slot)
+    expect(arena.reclaim(large, noMove)).toBe(false)
+    arena.verify()
+    read = first.filter((_, at) => at !== 2)
+    expect(arena.reclaim(large, noMove)).toBe(false) // it was not told
+    arena.noteReadEnd()
+    expect(arena.reclaim(large, () => {})).toBe(true)
+    expect(arena.offsetOf(arena.allocate(large, 99))).toBe(arena.offsetOf(first[2]!))
+    for (const slot of read) arena.free(slot) // nobody holds them
+    arena.verify()
+  })
+
   it('keeps two spans of each free, or 2 %, so that windows can change hands', () => {
     const arena = new Arena({ capacityBytes: 1_000_000, extentBytes: 1000 })
     const small = arena.classOf(100)

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import type { LeaseId } from '../../../src/core/ids.ts'
-import { Leases, NO_SLOT, READ, WRITE } from '../../../src/l1/leases.ts'
+import { heapLeases } from '../../../src/l1/l1-tables.ts'
+import { EXPIRED_READ, Leases, NO_SLOT, READ, WRITE } from '../../../src/l1/leases.ts'
 
 function open(leases: Leases, expiryMs: number, ...references: number[]): number {
   const slot = leases.open(READ, 0, 0, 0, 1, expiryMs)
@@ -46,6 +47,43 @@ it('keeps entries in order, and gives them all back', () => {
   open(leases, 1, 1, 2, 3, 4, 5, 6, 7, 8)
   expect(leases.freeEntries).toBe(0)
   leases.verify()
+})
+
+it('keeps a run in one entry, and counts each reference of it', () => {
+  const leases = new Leases(4, 10)
+  const one = open(leases, 1, 5)
+  leases.appendRun(one, 30, 4)
+  leases.appendRun(one, 9, 1)
+  leases.appendRun(one, 10, 2)
+  const out = new Uint32Array(10)
+  expect([...out.subarray(0, leases.entries(one, out))]).toEqual([5, 30, 31, 32, 33, 9, 10, 11])
+  expect([leases.count[one], leases.freeEntries]).toEqual([8, 2])
+  const two = open(leases, 1, 7, 8)
+  expect(leases.freeEntries).toBe(0)
+  leases.verify()
+  leases.close(one)
+  expect(leases.freeEntries).toBe(8)
+  expect([...out.subarray(0, leases.entries(two, out))]).toEqual([7, 8])
+  leases.verify()
+})
+
+it('takes over the runs of an earlier engine', () => {
+  const columns = heapLeases(4, 10)
+  const before = new Leases(4, 10, columns)
+  open(before, 1, 1, 2)
+  const kept = open(before, 1, 5)
+  before.appendRun(kept, 30, 4)
+  const after = new Leases(4, 10, columns)
+  const kinds = new Uint8Array(4)
+  kinds[kept] = EXPIRED_READ
+  after.restore(kinds, () => true)
+  const out = new Uint32Array(10)
+  expect([...out.subarray(0, after.entries(kept, out))]).toEqual([5, 30, 31, 32, 33])
+  expect(after.freeEntries).toBe(5)
+  open(after, 1, 1, 2, 3, 4, 5)
+  expect(after.freeEntries).toBe(0)
+  after.verify()
+  expect([...out.subarray(0, after.entries(kept, out))]).toEqual([5, 30, 31, 32, 33])
 })
 
 it('is full at its capacity', () => {
