@@ -27,6 +27,7 @@ const PROGRAM = fileURLToPath(new URL('../support/programs/store-objects.ts', im
 const CALLS = [
   'mkdir',
   'open',
+  'stat',
   'writev',
   'datasync',
   'rename',

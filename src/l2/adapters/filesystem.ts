@@ -8,15 +8,13 @@ import {
   type KeyBatch,
   type L2Adapter,
   type ObjectPage,
-  OUTCOME_CORRUPT,
   OUTCOME_FAILED,
   OUTCOME_FULL,
   OUTCOME_OK,
-  outcomeOfOther,
   type QuotaChanges,
   type TenantUsage,
 } from '../adapter.ts'
-import { followsNeighbour, type KeyWords, keyWords } from '../key-words.ts'
+import { keyWords } from '../key-words.ts'
 import { RecordFormat } from '../object-format.ts'
 import { ObjectIndex } from '../object-index.ts'
 import { objectPage } from '../object-pages.ts'
@@ -28,9 +26,10 @@ import { type DirectoryLock, takeDirectory, unwritable } from './directory-lock.
 import { type Disk, isFull } from './disk.ts'
 import { type Lane, Lanes } from './lanes.ts'
 import { Manifest } from './manifest.ts'
-import { fileBytes, ObjectFiles, type ObjectWrite } from './object-files.ts'
-import { hexOf, ObjectReader, type Reading } from './object-reader.ts'
+import { ObjectFiles } from './object-files.ts'
+import { hexOf, ObjectReader } from './object-reader.ts'
 import { ObjectRemover } from './object-remover.ts'
+import { type Leaves, ObjectWriter, type Writing } from './object-writer.ts'
 
 export interface FilesystemParts {
   readonly clock: Clock
@@ -40,17 +39,6 @@ export interface FilesystemParts {
   readonly disk?: Disk
 }
 
-/** One store or load batch under way. */
-interface Work extends Reading {
-  readonly parents: KeyWords
-  readonly outcomes: Uint8Array
-  bytes: number
-  /** The last key that found no room. */
-  fullKey: number
-}
-
-type Place = number | { readonly write: ObjectWrite; readonly isOwn: boolean }
-
 /** How far the time of last use on the disk may lag behind. */
 const STAMP_STEP_MS = 60_000
 /** Lines of the manifest beyond twice the objects before it is written anew. */
@@ -59,7 +47,8 @@ const MANIFEST_SLACK_LINES = 4096
 /**
  * Objects as files of one directory, crash-safe, with a capacity and leaf-first LRU eviction.
  *
- *   store: room (evict, unlink) -> tmp -> datasync -> rename -> in the index -> sync of the folders -> manifest
+ *   store: room (evict) -> tmp: a new file, or that of an evicted object -> datasync -> rename -> in the index
+ *          -> sync of the folders -> manifest
  *   open:  lock -> delete tmp -> manifest -> every file's name and size against it -> evict down to the capacity
  *
  * Room is made before a byte is written, so published and half-written files never exceed the capacity.
@@ -77,11 +66,10 @@ export class FilesystemAdapter implements L2Adapter {
   readonly #directory: DirectoryIndex
   readonly #remover: ObjectRemover
   readonly #reader: ObjectReader
+  readonly #writer: ObjectWriter
   readonly #spaces = new SpaceTable()
   readonly #index = new ObjectIndex(1024, this.#spaces)
   readonly #formats = new Map<number, RecordFormat>()
-  /** By pending node. */
-  readonly #writing = new Map<number, ObjectWrite>()
   readonly #running = new Set<Promise<unknown>>()
   #lock: DirectoryLock | undefined
   #isOpen = false
@@ -109,6 +97,13 @@ export class FilesystemAdapter implements L2Adapter {
       files: this.#files,
       remover: this.#remover,
       index: this.#index,
+    })
+    this.#writer = new ObjectWriter({
+      clock: parts.clock,
+      files: this.#files,
+      manifest: this.#manifest,
+      index: this.#index,
+      remover: this.#remover,
     })
   }
 
@@ -140,7 +135,7 @@ export class FilesystemAdapter implements L2Adapter {
   store(batch: KeyBatch, sources: readonly Uint8Array[], outcomes: Uint8Array, signal: AbortSignal) {
     return this.#run(signal, async () => {
       const work = this.#workOf(batch, sources, outcomes)
-      const leaves = new Map<string, number[]>()
+      const leaves: Leaves = new Map()
       try {
         await this.#files.describe(work.space)
       } catch (error) {
@@ -148,9 +143,9 @@ export class FilesystemAdapter implements L2Adapter {
         return 0
       }
       await this.#storeLanes.run(batch.count, signal, async (key, lane) => {
-        outcomes[key] = await this.#storeOne(work, key, sources[key]!, lane, leaves)
+        outcomes[key] = await this.#writer.write(work, key, sources[key]!, lane, leaves)
       })
-      await this.#syncLeaves(work, leaves)
+      await this.#writer.sync(work, leaves)
       this.#index.refresh(work.space.id, work.hashes, work.parents, batch.count)
       await this.#flushManifest()
       return work.bytes
@@ -278,7 +273,7 @@ export class FilesystemAdapter implements L2Adapter {
     }
   }
 
-  #workOf(batch: KeyBatch, buffers: readonly Uint8Array[], outcomes: Uint8Array): Work {
+  #workOf(batch: KeyBatch, buffers: readonly Uint8Array[], outcomes: Uint8Array): Writing {
     for (const buffer of buffers)
       assert(buffer.length === batch.space.shardBytes, 'bytes of another length than the space')
     const space = this.#spaces.open(batch.space)
@@ -300,77 +295,6 @@ export class FilesystemAdapter implements L2Adapter {
     }
   }
 
-  async #storeOne(work: Work, key: number, source: Uint8Array, lane: Lane, leaves: Map<string, number[]>) {
-    const place = await this.#remover.alone(() => this.#begin(work, key))
-    if (typeof place === 'number') return place
-    if (!place.isOwn) return outcomeOfOther(await place.write.ended)
-    const outcome = await this.#write(work, key, place.write.node, source, lane.header)
-    this.#writing.delete(place.write.node)
-    if (outcome === OUTCOME_OK) {
-      const leaf = this.#files.leafOf(work.space, hexOf(work.batch.hashes, key))
-      const keys = leaves.get(leaf)
-      if (keys === undefined) leaves.set(leaf, [key])
-      else keys.push(key)
-    }
-    place.write.end(outcome)
-    return outcome
-  }
-
-  /** An outcome when there is nothing to write, or the write of this key: begun with its room made, or another's. */
-  async #begin(work: Work, key: number): Promise<Place> {
-    const { space, batch, hashes, parents } = work
-    const known = this.#index.find(space.id, hashes, key)
-    if (this.#index.isHeld(known)) return OUTCOME_OK
-    const other = this.#writing.get(known)
-    if (other !== undefined) return { write: other, isOwn: false }
-    // No room for a chunk means none for what follows it: a child is worth nothing without its parent.
-    const isRefused = work.fullKey === key - 1 && followsNeighbour(hashes, parents, key)
-    const node = this.#index.begin(space.id, hashes, parents, key, fileBytes(batch.space.shardBytes))
-    if (isRefused || !(await this.#remover.makeRoom(space.id))) {
-      work.fullKey = key
-      this.#index.cancel(node)
-      return OUTCOME_FULL
-    }
-    const { promise, resolve } = Promise.withResolvers<number>()
-    const write = { node, ended: promise, end: resolve }
-    this.#writing.set(node, write)
-    return { write, isOwn: true }
-  }
-
-  async #write(work: Work, key: number, node: number, source: Uint8Array, header: Buffer): Promise<number> {
-    const { batch, space } = work
-    const hash = hexOf(batch.hashes, key)
-    try {
-      if (!work.format.encode(batch, key, source, header)) {
-        this.#index.cancel(node)
-        return OUTCOME_CORRUPT
-      }
-      await this.#files.write(space, hash, header, source)
-    } catch (error) {
-      this.#index.cancel(node)
-      return isFull(error) ? OUTCOME_FULL : OUTCOME_FAILED
-    }
-    this.#index.publish(node)
-    this.#index.setStamp(node, this.#parts.clock.wallMs())
-    const parent = hexOf(batch.parents, key)
-    this.#manifest.noteAdded({ space: space.digest, hash, parent, bytes: this.#index.bytesOf(node) })
-    work.bytes += source.length
-    return OUTCOME_OK
-  }
-
-  /** Forces the folders of new objects to the disk. Objects of a folder that fails are not reported as stored. */
-  async #syncLeaves(work: Work, leaves: Map<string, number[]>): Promise<void> {
-    const syncs = [...leaves].map(async ([leaf, keys]) => {
-      try {
-        await this.#files.syncFolder(leaf)
-      } catch {
-        for (const key of keys) work.outcomes[key] = OUTCOME_FAILED
-        work.bytes -= keys.length * work.batch.space.shardBytes
-      }
-    })
-    await Promise.all(syncs)
-  }
-
   async #flushManifest(): Promise<void> {
     if (this.#manifest.lines > this.#index.objects * 2 + MANIFEST_SLACK_LINES && !this.#manifest.isBroken) {
       return this.#directory.compact()
@@ -378,7 +302,7 @@ export class FilesystemAdapter implements L2Adapter {
     return this.#manifest.flush()
   }
 
-  async #loadOne(work: Work, key: number, target: Uint8Array, lane: Lane): Promise<number> {
+  async #loadOne(work: Writing, key: number, target: Uint8Array, lane: Lane): Promise<number> {
     const outcome = await this.#reader.read(work, key, target, lane)
     if (outcome === OUTCOME_OK) {
       work.bytes += target.length

@@ -6,14 +6,6 @@ import type { SpaceEntry } from '../space-table.ts'
 import { type Disk, errorCode } from './disk.ts'
 import { RecordIo } from './record-io.ts'
 
-/** One object being written. */
-export interface ObjectWrite {
-  readonly node: number
-  /** How it ends: an OUTCOME_*. */
-  readonly ended: Promise<number>
-  end(outcome: number): void
-}
-
 /**
  * The files of the filesystem adapter and the order of calls that makes each of them appear whole or not at all.
  *
@@ -33,6 +25,8 @@ export class ObjectFiles {
   readonly #isSynced: boolean
   readonly #quarantineFiles: number
   readonly #made = new Set<string>()
+  /** How many reads each path has under way. */
+  readonly #reads = new Map<string, number>()
   #quarantined: string[] = []
   #sequence = 0
 
@@ -96,27 +90,66 @@ export class ObjectFiles {
     this.#made.add(path)
   }
 
-  /** Writes header and payload as an object: visible whole, or not there. The caller syncs its leaf afterwards. */
-  async write(space: SpaceEntry, hash: string, header: Uint8Array, payload: Uint8Array): Promise<void> {
+  /**
+   * Writes header and payload as an object: visible whole, or not there. The caller syncs its leaf afterwards.
+   * @param over a file of `take` that it becomes; null = a new one.
+   */
+  async write(
+    space: SpaceEntry,
+    hash: string,
+    header: Uint8Array,
+    payload: Uint8Array,
+    over: string | null,
+  ): Promise<void> {
     const leaf = this.leafOf(space, hash)
     if (!this.#made.has(leaf)) {
       await this.#makeFolder(join(leaf, '..'))
       await this.#makeFolder(leaf)
     }
-    await this.publish(join(leaf, hash), [header, payload])
+    await this.publish(join(leaf, hash), [header, payload], over)
   }
 
-  /** tmp + write + datasync + rename. After a failure nothing is left behind. */
-  async publish(path: string, pieces: readonly Uint8Array[]): Promise<void> {
-    this.#sequence += 1
-    const temporary = join(this.directory, 'tmp', String(this.#sequence))
+  /** tmp + write + datasync + rename. After a failure nothing is left behind, `over` included. */
+  async publish(path: string, pieces: readonly Uint8Array[], over: string | null = null): Promise<void> {
+    const temporary = over ?? this.#temporary()
     try {
-      await this.#io.create(temporary, pieces)
+      if (over === null) await this.#io.create(temporary, pieces)
+      else await this.#io.replace(temporary, pieces)
       await this.#disk.rename(temporary, path)
     } catch (error) {
-      await this.#disk.rm(temporary, { force: true }).catch(() => undefined)
+      await this.discard(temporary)
       throw error
     }
+  }
+
+  /**
+   * Takes the file of an object that has left the index, to be written over: its blocks need not be freed and found
+   * again, nor the length written. What is being read is deleted instead: the reader keeps the bytes.
+   *
+   * A power cut may undo the rename and not what was written: the old name then has a record that fails its
+   * verification.
+   *
+   * @returns where it is now; null when there is none to write over.
+   */
+  async take(space: SpaceEntry, hash: string): Promise<string | null> {
+    const path = this.pathOf(space, hash)
+    if (this.#reads.has(path)) {
+      await this.unlink(space, hash)
+      return null
+    }
+    const temporary = this.#temporary()
+    try {
+      await this.#disk.rename(path, temporary)
+      return temporary
+    } catch (error) {
+      if (errorCode(error) !== 'ENOENT') throw error
+      return null
+    }
+  }
+
+  /** Deletes a file of `take` that is not needed. */
+  async discard(over: string | null): Promise<void> {
+    if (over !== null) await this.#disk.rm(over, { force: true }).catch(() => undefined)
   }
 
   /**
@@ -124,8 +157,15 @@ export class ObjectFiles {
    * @param spare takes what the file has too much.
    * @returns bytes read: HEADER_BYTES + payload.length when the file has the right length.
    */
-  read(path: string, header: Uint8Array, payload: Uint8Array, spare: Uint8Array): Promise<number> {
-    return this.#io.read(path, [header, payload, spare])
+  async read(path: string, header: Uint8Array, payload: Uint8Array, spare: Uint8Array): Promise<number> {
+    this.#reads.set(path, (this.#reads.get(path) ?? 0) + 1)
+    try {
+      return await this.#io.read(path, [header, payload, spare])
+    } finally {
+      const left = this.#reads.get(path)! - 1
+      if (left === 0) this.#reads.delete(path)
+      else this.#reads.set(path, left)
+    }
   }
 
   async isThere(path: string): Promise<boolean> {
@@ -169,6 +209,11 @@ export class ObjectFiles {
     } finally {
       await handle.close()
     }
+  }
+
+  #temporary(): string {
+    this.#sequence += 1
+    return join(this.directory, 'tmp', String(this.#sequence))
   }
 
   async #makeFolder(folder: string): Promise<void> {

@@ -16,6 +16,19 @@ export interface RemoverParts {
   readonly spaces: SpaceTable
 }
 
+/** An object that is begun, and that room is made for. */
+export interface Begun {
+  readonly space: number
+  /** Of its file. */
+  readonly bytes: number
+}
+
+/** Room for one object. */
+export interface Room {
+  /** The file of an evicted object, of the same length: see `ObjectFiles.take`. Null = none. */
+  readonly over: string | null
+}
+
 /**
  * Takes objects out of a directory: for room, on request, or because they are corrupt. An object leaves the index
  * before its file goes, and its bytes count until the file is gone. Everything here runs inside `alone`.
@@ -44,20 +57,30 @@ export class ObjectRemover {
 
   /**
    * Evicts until what is held and begun fits: of a space for which an object was begun, under its quota, and of all
-   * under the capacity. False when it cannot be.
+   * under the capacity. The file of one victim is left for that object to be written over.
+   *
+   * @returns null when it cannot be.
    */
-  async makeRoom(space?: number): Promise<boolean> {
-    for (let victim = this.room.next(space); victim !== FITS; victim = this.room.next(space)) {
-      if (victim === NO_ROOM || !(await this.#delete(victim))) return false
+  async makeRoom(begun?: Begun): Promise<Room | null> {
+    const { index, files } = this.#parts
+    let over: string | null = null
+    for (let victim = this.room.next(begun?.space); victim !== FITS; victim = this.room.next(begun?.space)) {
+      const isTaken: boolean = victim !== NO_ROOM && over === null && index.bytesOf(victim) === begun?.bytes
+      const freed: Room | null = victim === NO_ROOM ? null : await this.#delete(victim, isTaken)
+      if (freed === null) {
+        await files.discard(over)
+        return null
+      }
+      over ??= freed.over
       this.room.noteEvicted()
     }
-    return true
+    return { over }
   }
 
   /** Evicts what salts hold beyond their quotas. */
   async trimQuotas(): Promise<void> {
     for (let victim = this.room.nextOver(); victim !== FITS; victim = this.room.nextOver()) {
-      if (!(await this.#delete(victim))) return
+      if ((await this.#delete(victim)) === null) return
       this.room.noteEvicted()
     }
     await this.#parts.manifest.flush()
@@ -70,7 +93,7 @@ export class ObjectRemover {
     const leaves = new Set<string>()
     for (const node of nodes) {
       const leaf = files.leafOf(this.#spaceOf(node), directory.hashOf(node))
-      if (!(await this.#delete(node))) continue
+      if ((await this.#delete(node)) === null) continue
       leaves.add(leaf)
       deleted += 1
     }
@@ -111,21 +134,27 @@ export class ObjectRemover {
     index.gone(node)
   }
 
-  /** Deletes the file of a held object; an object that cannot be deleted stays held. */
-  async #delete(node: number): Promise<boolean> {
+  /**
+   * Deletes the file of a held object, or takes it to be written over.
+   *
+   * @returns null when neither can be done: the object stays held.
+   */
+  async #delete(node: number, isTaken = false): Promise<Room | null> {
     const { index, files, manifest, directory } = this.#parts
     const space = this.#spaceOf(node)
     const hash = directory.hashOf(node)
+    let over: string | null = null
     index.leave(node)
     try {
-      await files.unlink(space, hash)
+      if (isTaken) over = await files.take(space, hash)
+      else await files.unlink(space, hash)
     } catch {
       index.stay(node)
-      return false
+      return null
     }
     index.gone(node)
     manifest.noteRemoved(space.digest, hash)
-    return true
+    return { over }
   }
 
   #spaceOf(node: number): SpaceEntry {

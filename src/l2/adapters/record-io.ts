@@ -1,4 +1,5 @@
 import { constants } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
 import { isWholePages } from '../../native/page-memory.ts'
 import { type Disk, errorCode } from './disk.ts'
 
@@ -40,6 +41,22 @@ export class RecordIo {
   }
 
   /**
+   * Writes these pieces over a file of their length. One of another length, or that has another name besides, is
+   * deleted and made anew. One that cannot be written whole may be left behind.
+   */
+  async replace(path: string, pieces: readonly Uint8Array[]): Promise<void> {
+    try {
+      if (await this.#overwrite(path, pieces)) return
+    } catch (error) {
+      if (!isRefusal(error)) throw error
+      this.#isDirect = false
+      if (await this.#overwrite(path, pieces)) return
+    }
+    await this.#disk.unlink(path)
+    await this.create(path, pieces)
+  }
+
+  /**
    * Fills the pieces from the start of a file.
    * @returns bytes read: less than asked when the file is shorter.
    */
@@ -59,15 +76,34 @@ export class RecordIo {
     return this.#isDirect && pieces.some(({ length }) => length >= DIRECT_BYTES_MIN) && pieces.every(isWholePages)
   }
 
-  async #write(path: string, pieces: readonly Uint8Array[], flags: number): Promise<void> {
-    const file = await this.#disk.open(path, O_WRONLY | O_CREAT | O_EXCL | flags, 0o600)
+  /** @returns false when the file is another than was thought, and untouched. */
+  async #overwrite(path: string, pieces: readonly Uint8Array[]): Promise<boolean> {
+    const bytes = pieces.reduce((sum, { length }) => sum + length, 0)
+    const flags = this.#goesDirect(pieces) ? O_DIRECT : 0
+    const file = await this.#disk.open(path, O_WRONLY | flags)
     try {
-      let left = [...pieces]
-      while (left.length > 0) left = after(left, (await file.writev(left)).bytesWritten)
-      if (this.#isSynced) await file.datasync()
+      const { size, nlink } = await file.stat()
+      if (size !== bytes || nlink !== 1) return false
+      await this.#fill(file, pieces)
+      return true
     } finally {
       await file.close()
     }
+  }
+
+  async #write(path: string, pieces: readonly Uint8Array[], flags: number): Promise<void> {
+    const file = await this.#disk.open(path, O_WRONLY | O_CREAT | O_EXCL | flags, 0o600)
+    try {
+      await this.#fill(file, pieces)
+    } finally {
+      await file.close()
+    }
+  }
+
+  async #fill(file: FileHandle, pieces: readonly Uint8Array[]): Promise<void> {
+    let left = [...pieces]
+    while (left.length > 0) left = after(left, (await file.writev(left)).bytesWritten)
+    if (this.#isSynced) await file.datasync()
   }
 
   async #read(path: string, pieces: readonly Uint8Array[], flags: number): Promise<number> {

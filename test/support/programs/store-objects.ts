@@ -1,12 +1,13 @@
 // Opens the L2 directory argv[2], with argv[3] as its capacity in bytes, and stores chains chosen by the seed argv[4]
-// until killed, or until its file call argv[6] of the kind argv[7], before which it kills itself. argv[5]: durability. Prints "open", then a line for each batch that was acknowledged: chain, from, to, outcomes.
+// until killed, or until its file call argv[6] of the kind argv[7], before which it kills itself: to unlink it removes
+// chains. argv[5]: durability. Prints "open", then a line for each batch that was acknowledged: chain, from, to, outcomes.
 import { appendFileSync, writeSync } from 'node:fs'
 import { SystemClock } from '../../../src/core/clock.ts'
 import { FilesystemAdapter } from '../../../src/l2/adapters/filesystem.ts'
 import { FILESYSTEM_DEFAULT } from '../../../src/l2/options.ts'
 import { lockFile } from '../../../src/native/file-lock.ts'
 import { faultDisk } from '../fault-disk.ts'
-import { CRASH_SPACE, storeChain } from '../l2-objects.ts'
+import { CRASH_SPACE, chainBatch, NEVER, storeChain } from '../l2-objects.ts'
 import { random } from '../random.ts'
 
 const [directory, capacity, seed, durability, crashAt, crashCall] = process.argv.slice(2) as [
@@ -34,6 +35,10 @@ const next = random(Number(seed))
 for (;;) {
   const chain = next(100)
   const to = 1 + next(6)
+  if (crashCall === 'unlink' && next(2) === 0) {
+    await adapter.remove(chainBatch(CRASH_SPACE, chain, 0, to), NEVER)
+    continue
+  }
   const outcomes = await storeChain(adapter, chain, 0, to, CRASH_SPACE)
   writeSync(1, `${chain} 0 ${to} ${outcomes.join('')}\n`)
 }

@@ -71,14 +71,36 @@ describe('a failing disk', () => {
   })
 
   it('is full, and loses nothing, when it cannot evict', async () => {
-    const adapter = await directory.open(
-      { capacityBytes: 2 * OBJECT_BYTES },
-      failing('unlink', 'EIO', () => true),
-    )
+    const adapter = await directory.open({ capacityBytes: 2 * OBJECT_BYTES }, (name, path) => {
+      const isEviction = name === 'unlink' || (name === 'rename' && !inTmp(path))
+      return isEviction ? 'EIO' : undefined
+    })
     await storeChain(adapter, 1, 0, 2)
     expect(await storeChain(adapter, 2, 0, 1)).toEqual([OUTCOME_FULL])
     expect(await loadChain(adapter, 1, 0, 2)).toEqual([OK, OK])
     directory.expectExactUsage(adapter)
+  })
+
+  it.each([
+    ['open', 'EIO'],
+    ['stat', 'EIO'],
+    ['writev', 'EIO'],
+    ['datasync', 'EIO'],
+    ['rename', 'EIO'],
+  ])('leaves nothing of an evicted object whose file was to be written over when %s says %s', async (call, code) => {
+    let isFailing = false
+    const adapter = await directory.open({ capacityBytes: 2 * OBJECT_BYTES }, (name, path) =>
+      isFailing && name === call && inTmp(path) ? code : undefined,
+    )
+    await storeChain(adapter, 1, 0, 2)
+    isFailing = true
+    expect(await storeChain(adapter, 2, 0, 1)).toEqual([OUTCOME_FAILED])
+    expect(filesBelow(join(directory.path, 'tmp'))).toEqual([])
+    expect(await lookupChain(adapter, 1, 0, 2)).toEqual([1, 0])
+    directory.expectExactUsage(adapter)
+    isFailing = false
+    expect(await storeChain(adapter, 2, 0, 1)).toEqual([OK])
+    expect(await loadChain(adapter, 1, 0, 1)).toEqual([OK])
   })
 
   it('fails a load, and keeps the object, when a read says EIO', async () => {
@@ -123,6 +145,60 @@ describe('room', () => {
     }
     expect(most).toBeLessThanOrEqual(capacityBytes)
     expect(most).toBeGreaterThan(capacityBytes - 2 * OBJECT_BYTES)
+  })
+})
+
+describe('the file of an evicted object', () => {
+  const inodes = () => objectFiles(directory.path).map(({ inode }) => inode)
+  const SHORT = { ...SPACE, shardBytes: SPACE.shardBytes / 2 }
+
+  it('is written over by an object of the same length', async () => {
+    let unlinks = 0
+    const adapter = await directory.open({ capacityBytes: 3 * OBJECT_BYTES }, (name) => {
+      if (name === 'unlink') unlinks += 1
+      return undefined
+    })
+    await storeChain(adapter, 1, 0, 3)
+    const before = inodes()
+    expect(await storeChain(adapter, 2, 0, 3)).toEqual([OK, OK, OK])
+    expect(inodes().sort()).toEqual(before.sort())
+    expect(unlinks).toBe(0)
+    expect(await loadChain(adapter, 2, 0, 3)).toEqual([OK, OK, OK])
+    expect(adapter.usage().evictedObjects).toBe(3)
+    directory.expectExactUsage(adapter)
+    const again = await directory.reopen({ capacityBytes: 3 * OBJECT_BYTES })
+    expect(await loadChain(again, 2, 0, 3)).toEqual([OK, OK, OK])
+  })
+
+  it('is deleted where the object to be written has another length', async () => {
+    const adapter = await directory.open({ capacityBytes: 2 * OBJECT_BYTES })
+    await storeChain(adapter, 1, 0, 2)
+    expect(await storeChain(adapter, 2, 0, 2, SHORT)).toEqual([OK, OK])
+    expect(await loadChain(adapter, 2, 0, 2, SHORT)).toEqual([OK, OK])
+    expect(filesBelow(join(directory.path, 'tmp'))).toEqual([])
+    directory.expectExactUsage(adapter)
+  })
+
+  it('is deleted, not written over, while it is read', async () => {
+    const reading = Promise.withResolvers<void>()
+    const goOn = Promise.withResolvers<void>()
+    let unlinks = 0
+    const adapter = await directory.open({ capacityBytes: OBJECT_BYTES }, async (name) => {
+      if (name === 'unlink') unlinks += 1
+      if (name !== 'readv') return undefined
+      reading.resolve()
+      await goOn.promise
+      return undefined
+    })
+    await storeChain(adapter, 1, 0, 1)
+    const load = loadChain(adapter, 1, 0, 1)
+    await reading.promise
+    expect(await storeChain(adapter, 2, 0, 1)).toEqual([OK])
+    goOn.resolve()
+    expect(await load).toEqual([OK])
+    expect(unlinks).toBe(1)
+    expect(adapter.usage().checksumFailures).toBe(0)
+    directory.expectExactUsage(adapter)
   })
 })
 

@@ -1,4 +1,4 @@
-import { constants, truncateSync, writeFileSync } from 'node:fs'
+import { constants, linkSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import * as fsPromises from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -91,6 +91,42 @@ describe('record I/O', () => {
     await expect(io.create(path, pieces())).rejects.toMatchObject({ code: 'EIO' })
     await expect(io.read(path, pieces())).rejects.toMatchObject({ code: 'EIO' })
     expect(opened).toEqual([true, true])
+  })
+
+  it.each([true, false])('writes over a file of the same length (past the cache: %s)', async (isDirect) => {
+    const io = new RecordIo(fsPromises, true, isDirect)
+    await io.create(path, pieces().slice(0, 2))
+    const { ino } = statSync(path)
+    await io.replace(path, pieces(LARGE, 9).slice(0, 2))
+    expect(statSync(path).ino).toBe(ino)
+    const read = pieces(LARGE, 0)
+    expect(await io.read(path, read)).toBe(PAGE_BYTES + LARGE)
+    expect(read[1]!.equals(pieces(LARGE, 9)[1]!)).toBe(true)
+  })
+
+  it.each(['longer', 'shorter', 'also linked elsewhere'])('makes a file anew that is %s', async (what) => {
+    const io = new RecordIo(fsPromises, false, true)
+    await io.create(path, pieces().slice(0, 2))
+    const kept = `${path}-kept`
+    if (what === 'also linked elsewhere') linkSync(path, kept)
+    else truncateSync(path, what === 'longer' ? 3 * LARGE : LARGE)
+    await io.replace(path, pieces(LARGE, 9).slice(0, 2))
+    const read = pieces(LARGE, 0)
+    expect(await io.read(path, read)).toBe(PAGE_BYTES + LARGE)
+    expect(read[1]!.equals(pieces(LARGE, 9)[1]!)).toBe(true)
+    if (what !== 'also linked elsewhere') return
+    expect(await io.read(kept, read)).toBe(PAGE_BYTES + LARGE)
+    expect(read[1]!.equals(pieces()[1]!)).toBe(true)
+  })
+
+  it('writes over a file through the cache where the file system does not do it past it', async () => {
+    await new RecordIo(fsPromises, false, false).create(path, pieces().slice(0, 2))
+    const io = new RecordIo(disk('EINVAL'), true, true)
+    await io.replace(path, pieces(LARGE, 9).slice(0, 2))
+    expect(opened).toEqual([true, false])
+    const read = pieces(LARGE, 0)
+    expect(await io.read(path, read)).toBe(PAGE_BYTES + LARGE)
+    expect(read[1]!.equals(pieces(LARGE, 9)[1]!)).toBe(true)
   })
 
   it.each([true, false])(
