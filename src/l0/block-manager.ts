@@ -8,7 +8,7 @@ import { BlockLifecycle } from './block-lifecycle.ts'
 import { BlockPool, NO_BLOCK } from './block-pool.ts'
 import { BlockSpaces, type L0Space } from './block-spaces.ts'
 import type { BlockTable } from './block-table.ts'
-import type { Direction } from './device.ts'
+import type { BlockLists, Direction } from './device.ts'
 import type { L0Options } from './options.ts'
 import { RunIndex } from './run-index.ts'
 import { NO_RUN, RUN_FILLING, RUN_FREE, RUN_PRIVATE, RUN_SHARED, RunTable } from './run-table.ts'
@@ -56,6 +56,7 @@ export class BlockManager {
   #blockBytes = 0
   #listedBlocks = 0
   #pool = new BlockPool(0)
+  #lists: BlockLists = { next: this.#pool.nextBlocks, blockBytes: 0 }
   #runs = new RunTable(0)
   #index = new RunIndex(this.#runs)
 
@@ -70,6 +71,11 @@ export class BlockManager {
   /** Bytes of one block; 0 until a space has registered. */
   get blockBytes(): number {
     return this.#blockBytes
+  }
+
+  /** The lists of the runs, for a device that follows them itself. Another object once a space has registered. */
+  get lists(): BlockLists {
+    return this.#lists
   }
 
   get capacityBlocks(): number {
@@ -95,6 +101,7 @@ export class BlockManager {
       this.#options.blockBytes > 0 ? this.#options.blockBytes : (blockTokens * spec.chunkBytes) / spec.chunkTokens
     this.#blockBytes = Math.max(Math.ceil(wantedBytes), Math.ceil(capacityBytes / blocksMax))
     this.#pool = new BlockPool(Math.floor(capacityBytes / this.#blockBytes))
+    this.#lists = { next: this.#pool.nextBlocks, blockBytes: this.#blockBytes }
     this.#runs = new RunTable(this.#pool.capacity)
     this.#index = new RunIndex(this.#runs)
     this.#parts.totals.set(0, 'capacityBlocks', this.#pool.capacity)

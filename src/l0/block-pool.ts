@@ -26,6 +26,11 @@ export class BlockPool {
     return this.#freeCount
   }
 
+  /** Block after each one in its list, or NO_BLOCK: the pool's own array, for those who follow lists elsewhere. */
+  get nextBlocks(): Int32Array {
+    return this.#next
+  }
+
   /** Block after this one in its list, or NO_BLOCK. */
   next(block: number): number {
     return this.#next[block]!

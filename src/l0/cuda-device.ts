@@ -10,7 +10,16 @@ import {
   type CudaFunctions,
   FENCE_WORDS,
 } from '../native/cuda.ts'
-import type { CopyBatch, DeviceInfo, PagedBatch, PagedLayout, SharingDevice, StreamId } from './device.ts'
+import type {
+  BlockLists,
+  CopyBatch,
+  DeviceInfo,
+  PagedBatch,
+  PagedLayout,
+  RunBatch,
+  SharingDevice,
+  StreamId,
+} from './device.ts'
 
 // state:  new --open--> open --an error that ends the context--> lost
 //                         \---------------close-----------------\--> closed
@@ -37,7 +46,10 @@ const MAIL_FENCES = 256
 const LEAST_SECONDS = 0.5e-6
 const CLOSE_MS = 10_000
 
-/** A real GPU, by the CUDA driver. Cost on this thread: an array copy and a queue entry a transfer. */
+/**
+ * A real GPU, by the CUDA driver. Cost on this thread: a queue entry a transfer, and a copy of the numbers that describe
+ * it: a few a row of a `submitRuns`, one a block of a `submitPaged`, three a piece of a `submit`.
+ */
 export class CudaDevice implements SharingDevice {
   readonly info: DeviceInfo
   readonly #options: CudaDeviceOptions
@@ -49,6 +61,7 @@ export class CudaDevice implements SharingDevice {
   #native: CudaFunctions | null = null
   #state: 'new' | SharingDevice['state'] = 'new'
   #last: CudaFigures | null = null
+  #lists: BlockLists | null = null
 
   /** @param driver what the probe found. @throws AssertionError when it has no such device. */
   constructor(options: CudaDeviceOptions, driver: CudaDriver, addon: Addon | string = loadAddon()) {
@@ -84,8 +97,8 @@ export class CudaDevice implements SharingDevice {
     assert(this.#state === 'new', 'device opened twice')
     const { library, ordinal, methods = COPY_METHODS, measureSeconds = 0 } = this.#options
     const bits = COPY_METHODS.reduce((sum, name, bit) => sum | (methods.includes(name) ? 1 << bit : 0), 1)
-    const opened = this.#addon.cudaOpen(library, ordinal, poolBytes, host, bits, this.#mail, (count) => {
-      this.#receive(count)
+    const opened = this.#addon.cudaOpen(library, ordinal, poolBytes, host, bits, this.#mail, (count, lost) => {
+      this.#receive(count, lost)
     })
     if (typeof opened === 'string') throw this.#openError(JSON.parse(opened) as CudaFailure, poolBytes)
     this.#native = opened
@@ -125,6 +138,19 @@ export class CudaDevice implements SharingDevice {
     const { direction, layout, blocks, blockCount, hostOffsets, shards } = batch
     const isStore = direction === 'store' ? 1 : 0
     native.submitPaged(this.#number(done), stream, isStore, layout, blocks, blockCount, hostOffsets, shards)
+  }
+
+  submitRuns(stream: StreamId, batch: RunBatch, done: Done): void {
+    const native = this.#native
+    if (native === null || stream < 0) {
+      this.#refuse(done)
+      return
+    }
+    const { direction, lists, count, firstBlocks, skipBytes, hostOffsets, rowBytes } = batch
+    if (lists !== this.#lists) native.useBlocks(lists.next, lists.blockBytes)
+    this.#lists = lists
+    const isStore = direction === 'store' ? 1 : 0
+    native.submitRuns(this.#number(done), stream, isStore, count, firstBlocks, skipBytes, hostOffsets, rowBytes)
   }
 
   /** Number of a layout in a pool. @throws CacheError BAD_REQUEST when it does not lie within the pool */
@@ -225,8 +251,8 @@ export class CudaDevice implements SharingDevice {
   }
 
   /** Hands on fences, each once, whatever one throws; the first exception is passed on. */
-  #receive(count: number): void {
-    this.#noteLoss()
+  #receive(count: number, lostWith: number): void {
+    if (lostWith !== 0 && this.#state === 'open') this.#state = 'lost'
     let firstError: unknown
     for (let i = 0; i < count; i += 1) {
       const at = i * FENCE_WORDS
@@ -239,7 +265,8 @@ export class CudaDevice implements SharingDevice {
       this.#free.push(id)
       this.#pending -= 1
       try {
-        done(result === 0 ? seconds : 0, result === 0 ? null : this.#fault(this.#native?.nameOf(result) ?? 'closed'))
+        if (result === 0) done(seconds, null)
+        else done(0, this.#failure(result, this.#mail[at + 5]!))
       } catch (error) {
         firstError ??= error
       }
@@ -258,6 +285,11 @@ export class CudaDevice implements SharingDevice {
       this.#pending -= 1
       done(0, this.#fault(`the device is ${this.state}`))
     })
+  }
+
+  #failure(result: number, piece: number): CacheError {
+    const name = this.#native?.nameOf(result) ?? 'closed'
+    return this.#fault(piece < 0 ? name : `${name}, piece ${piece} lies outside of its memory`)
   }
 
   #fault(reason: string): CacheError {

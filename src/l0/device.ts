@@ -24,6 +24,27 @@ export interface CopyBatch {
   readonly lengths: Float64Array
 }
 
+/** Lists of blocks of the device's own pool; all blocks have one length. */
+export interface BlockLists {
+  /** The block after each one in its list, negative = none. Read at any time until the device is closed. */
+  readonly next: Int32Array
+  readonly blockBytes: number
+}
+
+/**
+ * n rows of one length between lists of blocks and the host memory: row i starts `skipBytes[i]` into the list that
+ * begins with `firstBlocks[i]`, and its bytes fill the blocks one after another. Arrays are parallel, length n.
+ */
+export interface RunBatch {
+  readonly direction: Direction
+  readonly count: number
+  readonly lists: BlockLists
+  readonly firstBlocks: Int32Array
+  readonly skipBytes: Float64Array
+  readonly hostOffsets: Float64Array
+  readonly rowBytes: number
+}
+
 /** A GPU, real or simulated: a pool of memory, streams, and asynchronous copies. */
 export interface Device {
   readonly info: DeviceInfo
@@ -54,6 +75,12 @@ export interface Device {
    * this batch, or the CacheError DEVICE_FAULT, after which the target bytes are garbage.
    */
   submit(stream: StreamId, batch: CopyBatch, done: (busySeconds: number, error: Error | null) => void): void
+
+  /**
+   * As `submit`, of rows in lists of blocks. Absent where the caller has to say each piece. The arrays of `batch` are read
+   * before the call returns; the lists that it names stay as they are until the fence.
+   */
+  submitRuns?(stream: StreamId, batch: RunBatch, done: (busySeconds: number, error: Error | null) => void): void
 
   /** What real hardware tells of itself beside `info`, for `/status`; absent where nothing is to tell. */
   details?(): object | null

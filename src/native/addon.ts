@@ -19,7 +19,7 @@ export interface Addon {
     host: Uint8Array | null,
     methods: number,
     mail: Float64Array,
-    onFences: (count: number) => void,
+    onFences: (count: number, lostWith: number) => void,
   ): CudaFunctions | string
   /** Whether checksums are taken in 512-bit registers. Without them the C library's are as fast. */
   isWide(): boolean

@@ -56,8 +56,11 @@ export interface CudaFigures {
   readonly lostWith: number
 }
 
-/** Numbers that one fence has in the mail: id, seconds, CUDA result, copies after merging, method. */
-export const FENCE_WORDS = 5
+/**
+ * Numbers that one fence has in the mail: id, seconds, CUDA result, copies after merging, method, and the piece, block
+ * or row that lies outside of its memory (-1 = none).
+ */
+export const FENCE_WORDS = 6
 
 /**
  * An open device, as the addon gives it. A wrong argument throws; so does every function but `close` once it is closed.
@@ -89,6 +92,25 @@ export interface CudaFunctions {
     hostOffsets: Float64Array,
     shards: number,
   ): void
+  /**
+   * Lists of blocks of the device's own pool: row i starts `skipBytes[i]` into the list that begins with
+   * `firstBlocks[i]`, and fills its blocks one after another with `rowBytes` of the host memory.
+   */
+  submitRuns(
+    id: number,
+    stream: number,
+    isStore: number,
+    count: number,
+    firstBlocks: Int32Array,
+    skipBytes: Float64Array,
+    hostOffsets: Float64Array,
+    rowBytes: number,
+  ): void
+  /**
+   * The lists for `submitRuns` from now on: the block after each one, negative = none. Read by the device's thread: what a
+   * transfer follows stays as it is until its fence. Kept until the device is closed.
+   */
+  useBlocks(next: Int32Array, blockBytes: number): void
   /** Number of the layout, or why it cannot be. `planes`: byte offsets of block 0 in each plane. */
   addLayout(pool: number, planes: Float64Array, blockStride: number, blockBytes: number): number | string
   /** The 64 bytes by which another process opens the pool, or why there are none. */

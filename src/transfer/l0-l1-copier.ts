@@ -7,7 +7,7 @@ import { L0_L1_LOADED, L0_L1_STORED } from '../events/catalogue.ts'
 import type { COPY_TENANT_FIELDS } from '../events/counters.ts'
 import type { BlockManager } from '../l0/block-manager.ts'
 import type { BlockTable } from '../l0/block-table.ts'
-import type { Device, Direction, StreamId } from '../l0/device.ts'
+import type { Device, Direction, RunBatch, StreamId } from '../l0/device.ts'
 import type { L0Options } from '../l0/options.ts'
 import type { SlotList } from '../l1/slot-list.ts'
 import { CopyPlan } from './copy-plan.ts'
@@ -32,6 +32,7 @@ export interface L0L1CopierParts {
 interface Job {
   readonly tenant: TenantId
   readonly runs: Int32Array
+  readonly firstBlocks: Int32Array
   /** Bytes into the run at which the row's shard starts. */
   readonly skips: Float64Array
   readonly hostOffsets: Float64Array
@@ -51,7 +52,8 @@ interface Lane {
 
 /**
  * Moves whole shards between device blocks and arena slots: one device batch a call. In the arena a shard lies in one
- * piece, on the device in blocks; copies that go on from one another on both sides are merged.
+ * piece, on the device in blocks; copies that go on from one another on both sides are merged. A device that follows
+ * lists of blocks itself is told of rows alone, so that this thread's share does not grow with the blocks.
  *
  * Each direction has a stream and a bound on bytes in flight; batches over it wait in order, and a batch larger than
  * the bound goes alone. From the call to the fence the blocks are held at the block manager, so that the caller may
@@ -103,16 +105,19 @@ export class L0L1Copier {
     const { tenant, ranks } = blocks.spaces.of(table.space)
     const shardBytes = blocks.spaces.shardBytes(table.space)
     const runs = new Int32Array(count)
+    const firstBlocks = new Int32Array(count)
     const skips = new Float64Array(count)
     for (let row = 0; row < count; row += 1) {
       assert(slots.length[row] === shardBytes, 'slot of another length than the shard')
-      runs[row] = table.runOf(slots.chainIndex[row]!)
+      const run = table.runOf(slots.chainIndex[row]!)
+      runs[row] = run
+      firstBlocks[row] = blocks.firstBlock(run)
       // A device that holds one rank of many has that rank's shard alone, whatever its number.
       skips[row] = (slots.rank[row]! % ranks) * shardBytes
     }
     for (let row = 0; row < count; row += 1) blocks.holdForTransfer(runs[row]!, lane.direction)
     const hostOffsets = slots.offset.slice(0, count)
-    lane.waiting.push({ tenant, runs, skips, hostOffsets, shardBytes, bytes: shardBytes * count, done })
+    lane.waiting.push({ tenant, runs, firstBlocks, skips, hostOffsets, shardBytes, bytes: shardBytes * count, done })
     this.#submitWaiting(lane)
   }
 
@@ -125,15 +130,28 @@ export class L0L1Copier {
   }
 
   #submit(lane: Lane, job: Job): void {
-    const { device, blocks } = this.#parts
+    const { device } = this.#parts
+    const done = (busySeconds: number, error: Error | null) => this.#settle(lane, job, busySeconds, error)
+    lane.inFlightBytes += job.bytes
+    lane.inFlightJobs += 1
+    if (device.submitRuns !== undefined) device.submitRuns(lane.stream, this.#rowsOf(lane, job), done)
+    else device.submit(lane.stream, this.#planOf(lane, job), done)
+  }
+
+  #planOf(lane: Lane, job: Job): CopyPlan {
+    const { blocks } = this.#parts
     const plan = this.#plan
     plan.clear(lane.direction)
     for (let row = 0; row < job.runs.length; row += 1) {
       plan.addRun(blocks, job.runs[row]!, job.skips[row]!, job.hostOffsets[row]!, job.shardBytes)
     }
-    lane.inFlightBytes += job.bytes
-    lane.inFlightJobs += 1
-    device.submit(lane.stream, plan, (busySeconds, error) => this.#settle(lane, job, busySeconds, error))
+    return plan
+  }
+
+  #rowsOf({ direction }: Lane, { firstBlocks, skips, hostOffsets, shardBytes }: Job): RunBatch {
+    const { lists } = this.#parts.blocks
+    const count = firstBlocks.length
+    return { direction, count, lists, firstBlocks, skipBytes: skips, hostOffsets, rowBytes: shardBytes }
   }
 
   #settle(lane: Lane, job: Job, busySeconds: number, error: Error | null): void {

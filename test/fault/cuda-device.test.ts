@@ -144,6 +144,50 @@ it('refuses copies beyond the pool and the host memory, and goes on', needsDrive
   }
 })
 
+it('names the piece, the block or the row that lies outside of its memory, and goes on', needsDriver, async () => {
+  standIn!.control('revive')
+  const { device } = openDevice(standIn!)
+  try {
+    const stream = device.createStream()
+    const messages: string[] = []
+    const done = (_: number, error: Error | null) => messages.push(error?.message ?? 'fine')
+    const batch = batchOf('load', 5)
+    batch.hostOffsets[3] = MIB
+    device.submit(stream, batch, done)
+    const layout = device.addLayout(0, { planes: [0, MIB / 2], blockStride: KIB, blockBytes: KIB })
+    const hostOffsets = Float64Array.of(0, 8 * KIB)
+    const paged = { direction: 'load', layout, blockCount: 4, hostOffsets, shards: 2 } as const
+    device.submitPaged(stream, { ...paged, blocks: Int32Array.of(0, 1, 512, 3) }, done)
+    device.submitPaged(stream, { ...paged, blocks: Int32Array.of(0, 1, 511, -1) }, done)
+    // Blocks 0 -> 2 -> 4, 1 -> 3, and one that names a block that is not there.
+    const lists = { next: Int32Array.of(2, 3, 4, -1, -1, 6), blockBytes: KIB }
+    const rows = (firstBlocks: number[], skipped: number, rowBytes: number) => ({
+      direction: 'store' as const,
+      count: firstBlocks.length,
+      lists,
+      firstBlocks: Int32Array.from(firstBlocks),
+      skipBytes: new Float64Array(firstBlocks.length).fill(skipped),
+      hostOffsets: Float64Array.from(firstBlocks, (_, row) => row * 4 * KIB),
+      rowBytes,
+    })
+    device.submitRuns(stream, rows([0, 1], 0, 2 * KIB), done)
+    device.submitRuns(stream, rows([0, 1], 0, 2 * KIB + 1), done) // the second list is too short
+    device.submitRuns(stream, rows([0, 1], 1024.5, KIB), done)
+    device.submitRuns(stream, rows([0, 1, 5], 2, KIB), done)
+    device.submitRuns(stream, rows([1, -1], 0, KIB), done)
+    device.submitRuns(stream, rows([6], 0, KIB), done)
+    device.submitRuns(stream, rows([0], 2 ** 53 - 1, KIB), done)
+    await until('all fences', () => (device.pending === 0 ? true : undefined))
+    const pieces = messages.map((message) => /piece (\d+)/.exec(message)?.[1] ?? message)
+    expect(pieces).toEqual(['3', '2', '3', 'fine', '1', '0', '2', '1', '0', '0'])
+    expect(standIn!.count('violations')).toBe(0)
+    expect(device.state).toBe('open')
+  } finally {
+    device.close()
+  }
+  expectNothingLeft()
+})
+
 it('lets a stream wait for a word of device memory that another stream sets', needsDriver, async () => {
   standIn!.control('revive')
   const { device } = openDevice(standIn!)

@@ -8,7 +8,7 @@ result=${1:-/dev/null}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 own=src/native/addon/cuda
-sources=$(ls $own/*.cc | grep -v binding.cc)
+sources=$(ls $own/*.cc | grep -v binding)
 g++ -std=c++17 -O2 -pthread -I $own test/gpu/check.cc $sources -o "$folder/check" -ldl
 code=0
 "$folder/check" "${KVTIER_CUDA_LIBRARY:-}" "${KVTIER_GPU_MIB:-256}" >"$folder/lines" || code=$?

@@ -10,7 +10,7 @@ import { buildLibrary } from './stand-in-driver.ts'
 const run = promisify(execFile)
 const SOURCE = join(REPOSITORY, 'test/support/cuda-stress/stress.cc')
 /** What of the addon has to do with Node. */
-const OF_NODE = ['binding.cc', 'probe.cc']
+const ofNode = (name: string) => name.startsWith('binding') || name === 'probe.cc'
 
 /**
  * Runs the stress program of the CUDA device, without Node, on the stand-in driver: cycles of open, transfers, close
@@ -23,7 +23,7 @@ export async function stressCuda(flags: readonly string[], cycles: number, seed:
   const folder = mkdtempSync(join(tmpdir(), 'kvtier-stress-'))
   try {
     const own = join(addonSources(REPOSITORY), 'cuda')
-    const names = readdirSync(own).filter((name) => name.endsWith('.cc') && !OF_NODE.includes(name))
+    const names = readdirSync(own).filter((name) => name.endsWith('.cc') && !ofNode(name))
     const sources = [SOURCE, ...names.map((name) => join(own, name))]
     const program = join(folder, 'stress')
     await run('g++', ['-std=c++17', '-O1', '-g', '-pthread', '-I', own, ...flags, ...sources, '-o', program, '-ldl'])

@@ -77,8 +77,27 @@ std::unique_ptr<Transfer> transferOf(Gpu& gpu, int id, int lane, bool isStore, c
   return transfer;
 }
 
+/** As above, but the blocks are told as one list, from `order[0]` on. `next` stays as it is until the fence. */
+std::unique_ptr<Transfer> runOf(Gpu& gpu, int id, int lane, bool isStore, const std::vector<std::size_t>& order,
+                                std::vector<std::int32_t>& next) {
+  next.assign(PIECES, -1);
+  for (std::size_t i = 0; i + 1 < order.size(); i += 1) next[order[i]] = static_cast<std::int32_t>(order[i + 1]);
+  gpu.useBlocks({next.data(), next.size(), PIECE_BYTES});
+  auto transfer = gpu.blank();
+  transfer->pieces = Pieces::RUNS;
+  transfer->id = id;
+  transfer->lane = static_cast<std::size_t>(lane);
+  transfer->isStore = isStore;
+  transfer->count = 1;
+  transfer->blocks.assign(1, static_cast<std::int32_t>(order[0]));
+  transfer->offsets.assign({0, static_cast<double>(isStore ? HALF_BYTES : 0)});
+  transfer->rowBytes = order.size() * PIECE_BYTES;
+  return transfer;
+}
+
 /** Loads the first half of the host memory in some order and stores it into the second half. */
-bool useDevice(Gpu& gpu, Arrivals& arrivals, std::vector<unsigned char>& host, std::mt19937& random, bool isEarlyClose) {
+bool useDevice(Gpu& gpu, Arrivals& arrivals, std::vector<unsigned char>& host, std::vector<std::int32_t>& next,
+               std::mt19937& random, bool isEarlyClose) {
   const int loads = gpu.createStream();
   const int stores = gpu.createStream();
   if (loads < 0 || stores < 0) return true;
@@ -94,10 +113,12 @@ bool useDevice(Gpu& gpu, Arrivals& arrivals, std::vector<unsigned char>& host, s
   std::vector<std::size_t> order(PIECES);
   for (std::size_t i = 0; i < PIECES; i += 1) order[i] = i;
   std::shuffle(order.begin(), order.end(), random);
+  const bool isRun = random() % 2 == 0;
   const std::size_t rounds = 1 + random() % 3;
   for (std::size_t round = 0; round < rounds; round += 1) {
     if (round > 0) gpu.wait(static_cast<std::size_t>(loads), static_cast<std::size_t>(stores));
-    gpu.submit(transferOf(gpu, static_cast<int>(round * 2), loads, false, order));
+    const int id = static_cast<int>(round * 2);
+    gpu.submit(isRun && round == 0 ? runOf(gpu, id, loads, false, order, next) : transferOf(gpu, id, loads, false, order));
     gpu.wait(static_cast<std::size_t>(stores), static_cast<std::size_t>(loads));
     gpu.submit(transferOf(gpu, static_cast<int>(round * 2 + 1), stores, true, order));
   }
@@ -115,6 +136,7 @@ bool useDevice(Gpu& gpu, Arrivals& arrivals, std::vector<unsigned char>& host, s
 
 bool runCycle(const std::string& library, std::mt19937& random, long& failed) {
   std::vector<unsigned char> host(HALF_BYTES * 2);
+  std::vector<std::int32_t> next; // outlives the device, as the host memory
   for (std::size_t i = 0; i < HALF_BYTES; i += 4) {
     const std::uint32_t word = random();
     std::memcpy(host.data() + i, &word, 4);
@@ -140,7 +162,7 @@ bool runCycle(const std::string& library, std::mt19937& random, long& failed) {
   if (gpu == nullptr) {
     failed += 1;
   } else {
-    isFine = useDevice(*gpu, *arrivals, host, random, random() % 4 == 0);
+    isFine = useDevice(*gpu, *arrivals, host, next, random, random() % 4 == 0);
     isFine = gpu->close(std::chrono::seconds(60)) && isFine;
   }
   for (const char* name : COUNTERS) {

@@ -28,19 +28,30 @@ class Resolver {
     getProcAddress_ = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   }
 
+  void* require(const char* symbol, int version) const {
+    void* found = ask(symbol, version);
+    return found != nullptr ? found : bySymbol(symbol);
+  }
+
+  /** A driver that can be asked has the last word: a plain symbol may have a newer ABI (cuMemcpyBatchAsync_v2). */
   void* find(const char* symbol, int version) const {
-    void* found = nullptr;
-    int status = 0;
-    if (getProcAddress_ != nullptr && getProcAddress_(symbol, &found, version, 0, &status) == SUCCESS &&
-        found != nullptr) {
-      return found;
-    }
-    const std::string newer = std::string(symbol) + "_v2";
-    found = dlsym(library_, newer.c_str());
-    return found != nullptr ? found : dlsym(library_, symbol);
+    return getProcAddress_ != nullptr ? ask(symbol, version) : bySymbol(symbol);
   }
 
  private:
+  void* ask(const char* symbol, int version) const {
+    void* found = nullptr;
+    int status = 0;
+    if (getProcAddress_ == nullptr) return nullptr;
+    return getProcAddress_(symbol, &found, version, 0, &status) == SUCCESS ? found : nullptr;
+  }
+
+  void* bySymbol(const char* symbol) const {
+    const std::string newer = std::string(symbol) + "_v2";
+    void* found = dlsym(library_, newer.c_str());
+    return found != nullptr ? found : dlsym(library_, symbol);
+  }
+
   void* library_;
   GetProcAddress getProcAddress_;
 };
@@ -53,11 +64,14 @@ std::string lastLoadError() {
 std::unique_ptr<Driver> resolve(void* library, std::string& reason) {
   auto driver = std::make_unique<Driver>();
   const Resolver resolver(library);
-#define KVTIER_CUDA_RESOLVE(member, symbol, version, parameters) \
+#define KVTIER_CUDA_REQUIRE(member, symbol, version, parameters) \
+  driver->member = reinterpret_cast<decltype(driver->member)>(resolver.require(#symbol, version));
+#define KVTIER_CUDA_FIND(member, symbol, version, parameters) \
   driver->member = reinterpret_cast<decltype(driver->member)>(resolver.find(#symbol, version));
-  KVTIER_CUDA_REQUIRED(KVTIER_CUDA_RESOLVE)
-  KVTIER_CUDA_OPTIONAL(KVTIER_CUDA_RESOLVE)
-#undef KVTIER_CUDA_RESOLVE
+  KVTIER_CUDA_REQUIRED(KVTIER_CUDA_REQUIRE)
+  KVTIER_CUDA_OPTIONAL(KVTIER_CUDA_FIND)
+#undef KVTIER_CUDA_REQUIRE
+#undef KVTIER_CUDA_FIND
 #define KVTIER_CUDA_CHECK(member, symbol, version, parameters)          \
   if (driver->member == nullptr) {                                      \
     reason = std::string("the driver is too old: it lacks ") + #symbol; \
@@ -139,6 +153,8 @@ bool isFatal(Result result) {
     case ASSERT:
     case LAUNCH_FAILED:
     case TENSOR_MEMORY_LEAK:
+    case MPS_RPC_FAILURE:
+    case MPS_CLIENT_TERMINATED:
     case EXTERNAL_DEVICE:
     case UNKNOWN:
       return true;

@@ -39,6 +39,8 @@ constexpr Result HARDWARE_STACK_ERROR = 714;
 constexpr Result LAUNCH_FAILED = 719;
 constexpr Result TENSOR_MEMORY_LEAK = 721;
 constexpr Result NOT_SUPPORTED = 801;
+constexpr Result MPS_RPC_FAILURE = 806;
+constexpr Result MPS_CLIENT_TERMINATED = 810;
 constexpr Result EXTERNAL_DEVICE = 911;
 constexpr Result UNKNOWN = 999;
 
@@ -87,7 +89,7 @@ struct BatchAttributes {
   X(deviceGetCount, cuDeviceGetCount, 2000, (int* count))                                                            \
   X(deviceGet, cuDeviceGet, 2000, (DeviceOrdinal* device, int ordinal))                                              \
   X(deviceGetName, cuDeviceGetName, 2000, (char* name, int length, DeviceOrdinal device))                            \
-  X(deviceGetUuid, cuDeviceGetUuid, 9020, (Uuid* uuid, DeviceOrdinal device))                                        \
+  X(deviceGetUuid, cuDeviceGetUuid, 11040, (Uuid* uuid, DeviceOrdinal device))                                        \
   X(deviceTotalMemory, cuDeviceTotalMem, 3020, (std::size_t* bytes, DeviceOrdinal device))                           \
   X(deviceGetAttribute, cuDeviceGetAttribute, 2000, (int* value, int attribute, DeviceOrdinal device))               \
   X(primaryContextRetain, cuDevicePrimaryCtxRetain, 7000, (Context* context, DeviceOrdinal device))                  \

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "gpu.h"
@@ -7,6 +8,11 @@ namespace kvtier::cuda {
 namespace {
 
 bool isWhole(double value) { return value >= 0 && value <= 9007199254740992.0 && std::floor(value) == value; }
+
+Result refused(Transfer& transfer, std::size_t piece) {
+  transfer.badPiece = static_cast<std::uint32_t>(piece);
+  return INVALID_VALUE;
+}
 
 }  // namespace
 
@@ -34,6 +40,11 @@ Result Gpu::addCopy(Transfer& transfer, const Pool& pool, double deviceOffset, d
 }
 
 Result Gpu::prepare(Transfer& transfer) {
+  if (transfer.pieces == Pieces::PAGED) return preparePaged(transfer);
+  return transfer.pieces == Pieces::RUNS ? prepareRuns(transfer) : prepareListed(transfer);
+}
+
+Result Gpu::prepareListed(Transfer& transfer) {
   if (options_.host == nullptr) return SUCCESS;
   if (transfer.pool >= pools_.size() || !pools_[transfer.pool].isOpen) return INVALID_VALUE;
   const Pool& pool = pools_[transfer.pool];
@@ -42,7 +53,7 @@ Result Gpu::prepare(Transfer& transfer) {
   const double* lengths = host + transfer.count;
   for (std::size_t i = 0; i < transfer.count; i += 1) {
     const Result result = addCopy(transfer, pool, device[i], host[i], lengths[i]);
-    if (result != SUCCESS) return result;
+    if (result != SUCCESS) return refused(transfer, i);
   }
   return SUCCESS;
 }
@@ -61,14 +72,48 @@ Result Gpu::preparePaged(Transfer& transfer) {
     const std::int32_t* blocks = transfer.blocks.data() + shard * perShard;
     for (const std::uint64_t plane : layout.planes) {
       for (std::size_t i = 0; i < perShard; i += 1, host += blockBytes) {
-        if (blocks[i] < 0) return INVALID_VALUE;
+        if (blocks[i] < 0) return refused(transfer, shard * perShard + i);
         const auto at = static_cast<double>(plane + static_cast<std::uint64_t>(blocks[i]) * layout.blockStride);
         const Result result = addCopy(transfer, pool, at, host, blockBytes);
-        if (result != SUCCESS) return result;
+        if (result != SUCCESS) return refused(transfer, shard * perShard + i);
       }
     }
   }
   return SUCCESS;
+}
+
+/** Each row is a piece of the host memory; its bytes fill the blocks of a list one after another. */
+Result Gpu::prepareRuns(Transfer& transfer) {
+  if (options_.host == nullptr) return SUCCESS;
+  const BlockLists& lists = blockLists_;
+  if (lists.next == nullptr || lists.blockBytes == 0 || !pools_[0].isOpen) return INVALID_VALUE;
+  const double* skips = transfer.offsets.data();
+  const double* hosts = skips + transfer.count;
+  for (std::size_t row = 0; row < transfer.count; row += 1) {
+    if (!isWhole(skips[row])) return refused(transfer, row);
+    std::int64_t block = transfer.blocks[row];
+    auto skip = static_cast<std::uint64_t>(skips[row]);
+    for (std::uint64_t done = 0; done < transfer.rowBytes;) {
+      if (block < 0 || static_cast<std::uint64_t>(block) >= lists.blocks) return refused(transfer, row);
+      if (skip >= lists.blockBytes) {
+        skip -= lists.blockBytes;
+      } else {
+        const std::uint64_t bytes = std::min(lists.blockBytes - skip, transfer.rowBytes - done);
+        const auto at = static_cast<double>(static_cast<std::uint64_t>(block) * lists.blockBytes + skip);
+        const Result result =
+            addCopy(transfer, pools_[0], at, hosts[row] + static_cast<double>(done), static_cast<double>(bytes));
+        if (result != SUCCESS) return refused(transfer, row);
+        done += bytes;
+        skip = 0;
+      }
+      block = lists.next[block];
+    }
+  }
+  return SUCCESS;
+}
+
+void Gpu::useBlocks(const BlockLists& lists) {
+  push({nullptr, [this, lists] { blockLists_ = lists; }});
 }
 
 int Gpu::addLayout(PagedLayout layout, std::string& reason) {
@@ -115,7 +160,8 @@ int Gpu::importPool(const IpcHandle& handle, std::uint64_t offset, std::uint64_t
     Result result = driver_->ipcOpenHandle(&pool.mapping, handle, IPC_LAZY_PEER_ACCESS);
     if (result != SUCCESS) {
       reason = driver_->nameOf(result);
-      if (isFatal(result)) lose(result);
+      // A handle of this process, or of a device that cannot be reached, is answered as a context without use would be.
+      if (isFatal(result) && result != INVALID_CONTEXT && result != DEVICE_UNAVAILABLE) lose(result);
       return;
     }
     std::size_t mapped = 0;

@@ -89,6 +89,7 @@ bool Gpu::openResources(OpenFailure& failure) {
     result = driver_->hostRegister(options_.host, options_.hostBytes, flags);
     if (result != SUCCESS) return fails(OpenStep::HOST, result, "the host memory was not registered");
     isHostRegistered_ = true;
+    isHostFree_ = false;
     stats_.pinnedBytes += options_.hostBytes;
   }
   methods_.open(*driver_, options_.methods);
@@ -128,7 +129,10 @@ bool Gpu::openStaging(std::string& reason) {
   return true;
 }
 
-/** Gives back whatever was opened, in reverse. On a lost device the driver refuses most of it: the context takes it. */
+/**
+ * Gives back whatever was opened, in reverse. On a lost device the driver refuses most of it: the context takes it. Host
+ * memory that neither of them has let go of keeps its pages for good.
+ */
 void Gpu::closeResources() {
   if (driver_ == nullptr) return;
   for (auto& lane : lanes_) lane->last.reset();
@@ -142,14 +146,10 @@ void Gpu::closeResources() {
   }
   allEvents_.clear();
   methods_.close();
-  if (staging_ != nullptr) {
-    if (isStagingRegistered_) driver_->hostUnregister(staging_);
-    // Also where that failed: what a driver has pinned keeps its pages, only the address goes.
-    munmap(staging_, STAGING_BYTES);
-    staging_ = nullptr;
-  }
-  if (isHostRegistered_) driver_->hostUnregister(options_.host);
+  const bool isStagingFree = !isStagingRegistered_ || driver_->hostUnregister(staging_) == SUCCESS;
+  if (isHostRegistered_) isHostFree_ = driver_->hostUnregister(options_.host) == SUCCESS;
   isHostRegistered_ = false;
+  isStagingRegistered_ = false;
   for (std::size_t i = pools_.size(); i > 0; i -= 1) {
     Pool& pool = pools_[i - 1];
     if (pool.mapping == 0) continue;
@@ -158,11 +158,15 @@ void Gpu::closeResources() {
     pool.isOpen = false;
     pool.mapping = 0;
   }
+  bool isReleased = false;
   if (hasContext_) {
     driver_->contextSetCurrent(nullptr);
-    driver_->primaryContextRelease(device_);
+    isReleased = driver_->primaryContextRelease(device_) == SUCCESS;
   }
   hasContext_ = false;
+  isHostFree_ = isHostFree_ || isReleased;
+  if (staging_ != nullptr && (isStagingFree || isReleased)) munmap(staging_, STAGING_BYTES);
+  staging_ = nullptr;
 }
 
 /** Lets the transfers under way end, and the waiters with them. False when they do not within the limit. */

@@ -62,6 +62,7 @@ void Gpu::loop() {
       if (isClosing_) break;
     }
     for (auto& command : batch) {
+      if (isClosing_) break;
       if (command.transfer != nullptr) start(std::move(command.transfer));
       else command.call();
     }
@@ -115,6 +116,7 @@ std::unique_ptr<Transfer> Gpu::blank() {
     transfer = std::move(freeTransfers_.back());
     freeTransfers_.pop_back();
   }
+  transfer->pieces = Pieces::LISTED;
   transfer->count = 0;
   transfer->pool = 0;
   transfer->layout = -1;
@@ -122,6 +124,7 @@ std::unique_ptr<Transfer> Gpu::blank() {
   transfer->slab = -1;
   transfer->method = LOOP;
   transfer->result = SUCCESS;
+  transfer->badPiece = NO_PIECE;
   return transfer;
 }
 
@@ -149,7 +152,7 @@ void Gpu::start(std::unique_ptr<Transfer> owned) {
   fail(transfer, lane.broken);
   lane.broken = SUCCESS;
   fail(transfer, lost_.load());
-  if (transfer.result == SUCCESS) fail(transfer, transfer.layout < 0 ? prepare(transfer) : preparePaged(transfer));
+  if (transfer.result == SUCCESS) fail(transfer, prepare(transfer));
   if (transfer.result == SUCCESS) {
     transfer.events = takeEvents();
     if (transfer.events == nullptr) fail(transfer, OUT_OF_MEMORY);
@@ -224,7 +227,7 @@ void Gpu::runWaiter(std::size_t number) {
     if (transfer->result == SUCCESS) stats_.transfers[transfer->method] += 1;
     else stats_.failures += 1;
     outbox_->post({transfer->id, milliseconds / 1e3, transfer->result,
-                   static_cast<std::uint32_t>(transfer->copies.size()), transfer->method});
+                   static_cast<std::uint32_t>(transfer->copies.size()), transfer->method, transfer->badPiece});
     lane.posted = transfer->number;
     lanesRest_.notify_all();
     keep(std::move(transfer));

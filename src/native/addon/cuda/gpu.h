@@ -1,7 +1,7 @@
 // One CUDA device as the engine uses it: a pool, pinned host memory, streams of transfers. Free of Node.
 //
 //   caller            device thread                        one waiter a stream           caller
-//   submit --queue--> expands, merges, checks, chooses --> waits for the end event -->  fence in the outbox
+//   submit --queue--> expands, checks, merges, chooses --> waits for the end event -->  fence in the outbox
 //                     a method, puts start event, copies,   in order; after the fences    (one wake for many)
 //                     end event on the stream               that its stream waited for
 //
@@ -56,6 +56,14 @@ struct PagedLayout {
   std::uint64_t blockBytes = 0;
 };
 
+/** Lists of blocks of the device's own pool, of equal length from its start on. `next` outlives the transfers. */
+struct BlockLists {
+  /** The block after each one in its list; negative = none. */
+  const std::int32_t* next = nullptr;
+  std::size_t blocks = 0;
+  std::uint64_t blockBytes = 0;
+};
+
 struct EventPair {
   Event start = nullptr;
   Event end = nullptr;
@@ -67,20 +75,25 @@ struct AfterFence {
   std::uint64_t number;
 };
 
+/** How the pieces of a transfer are described. */
+enum class Pieces { LISTED, PAGED, RUNS };
+
 /** One transfer, from its submit to its fence. Objects are used again: their arrays keep their room. */
 struct Transfer {
+  Pieces pieces = Pieces::LISTED;
   double id = 0;
   std::size_t lane = 0;
   bool isStore = false;
   std::uint32_t pool = 0;
-  /** Offsets and lengths as submitted: three of `count` each. Empty for paged transfers. */
+  /** Listed: offsets and lengths, three of `count` each. Runs: bytes skipped and host offsets, two of `count` each. */
   std::vector<double> offsets;
   std::size_t count = 0;
-  /** Paged: number of the layout, block ids, and one host offset for each `blocksPerShard` of them. */
+  /** Paged: number of the layout, block ids, and one host offset for each `blocksPerShard` of them. Runs: first blocks. */
   std::int32_t layout = -1;
   std::vector<std::int32_t> blocks;
   std::vector<double> hostOffsets;
   std::size_t blocksPerShard = 1;
+  std::uint64_t rowBytes = 0;
 
   std::vector<Copy> copies;
   std::vector<AfterFence> after;
@@ -90,6 +103,7 @@ struct Transfer {
   std::uint32_t method = LOOP;
   std::uint64_t number = 0;
   Result result = SUCCESS;
+  std::uint32_t badPiece = NO_PIECE;
 };
 
 struct GpuStats {
@@ -117,6 +131,9 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   /** Number of a layout for paged transfers, or -1 with a reason when it does not lie within its pool. */
   int addLayout(PagedLayout layout, std::string& reason);
 
+  /** The lists that transfers of runs follow from now on. */
+  void useBlocks(const BlockLists& lists);
+
   /** Handle and offset by which another process opens our pool. */
   bool exportPool(IpcHandle& handle, std::string& reason);
   /** Opens the pool of another process: number of the pool, or -1 with a reason. */
@@ -141,6 +158,9 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
    * @return false when the device did not come to rest within the limit: then its memory is left as it is.
    */
   bool close(std::chrono::milliseconds limit);
+
+  /** Whether the device has let go of the host memory. Asked after `close`. */
+  bool isHostFree() const { return isHostFree_; }
 
   Result lostWith() const { return lost_.load(); }
   GpuStats stats();
@@ -195,7 +215,9 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
 
   void start(std::unique_ptr<Transfer> transfer);
   Result prepare(Transfer& transfer);
+  Result prepareListed(Transfer& transfer);
   Result preparePaged(Transfer& transfer);
+  Result prepareRuns(Transfer& transfer);
   Result addCopy(Transfer& transfer, const Pool& pool, double deviceOffset, double hostOffset, double bytes);
   Result enqueue(Transfer& transfer, Stream stream);
   Result runMethod(Transfer& transfer, Method method, Stream stream);
@@ -218,7 +240,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   std::mutex queueLock_;
   std::condition_variable queueWake_;
   std::deque<Command> queue_;
-  bool isClosing_ = false;
+  std::atomic<bool> isClosing_{false};
   bool isEnded_ = false;
   bool isAtRest_ = true;
   std::condition_variable ended_;
@@ -229,11 +251,13 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   Context context_ = nullptr;
   bool hasContext_ = false;
   bool isHostRegistered_ = false;
+  bool isHostFree_ = true;
   std::uint64_t hostToDevice_ = 0;
   std::uint64_t measuredHostToDevice_ = 0;
   CopyMethods methods_;
   std::vector<Pool> pools_;
   std::vector<PagedLayout> layouts_;
+  BlockLists blockLists_;
   std::vector<ClosingPool> closing_;
   std::atomic<std::size_t> closingPools_{0};
   std::vector<std::unique_ptr<EventPair>> allEvents_;

@@ -33,8 +33,9 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
-    if (isRegistered_) driver_.hostUnregister(host_);
-    if (host_ != nullptr) munmap(host_, bytes_);
+    // What the driver does not let go of keeps its pages.
+    const bool isFree = !isRegistered_ || driver_.hostUnregister(host_) == SUCCESS;
+    if (host_ != nullptr && isFree) munmap(host_, bytes_);
   }
 
   unsigned char* host() const { return isRegistered_ ? host_ : nullptr; }

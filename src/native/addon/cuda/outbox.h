@@ -20,7 +20,11 @@ struct Fence {
   /** Copies after merging, and the method that did them. */
   std::uint32_t copies;
   std::uint32_t method;
+  /** The piece, block or row, as submitted, that lies outside of its memory; NO_PIECE when none does. */
+  std::uint32_t badPiece;
 };
+
+constexpr std::uint32_t NO_PIECE = 0xffffffff;
 
 /**
  * Fences on their way to the thread that submitted. Any thread posts; one wake is under way at most, however many

@@ -1,0 +1,60 @@
+#include <cmath>
+#include <cstring>
+
+#include "binding-handle.h"
+
+namespace kvtier {
+
+// addLayout(pool, planes, blockStride, blockBytes)
+napi_value addLayout(Handle& handle, Arguments& arguments) {
+  cuda::PagedLayout layout;
+  layout.pool = static_cast<std::uint32_t>(arguments.index(0, kMostNumbers));
+  const Bytes planes = arguments.words(1, sizeof(double));
+  layout.blockStride = arguments.index(2, static_cast<std::size_t>(kMostBytes));
+  layout.blockBytes = arguments.index(3, static_cast<std::size_t>(kMostBytes));
+  if (!arguments.ok()) return nullptr;
+  for (std::size_t i = 0; i < planes.length; i += 1) {
+    double plane = 0;
+    std::memcpy(&plane, planes.data + i * sizeof plane, sizeof plane);
+    if (!(plane >= 0) || plane > kMostBytes || std::floor(plane) != plane) {
+      arguments.range("a plane is a whole number of bytes");
+      return nullptr;
+    }
+    layout.planes.push_back(static_cast<std::uint64_t>(plane));
+  }
+  std::string reason;
+  const int made = handle.gpu->addLayout(std::move(layout), reason);
+  return numberOr(arguments.env(), made, reason);
+}
+
+napi_value exportPool(Handle& handle, Arguments& arguments) {
+  cuda::IpcHandle shared{};
+  std::string reason;
+  if (!handle.gpu->exportPool(shared, reason)) return string(arguments.env(), reason);
+  napi_value buffer = nullptr;
+  napi_create_buffer_copy(arguments.env(), sizeof shared.reserved, shared.reserved, nullptr, &buffer);
+  return buffer;
+}
+
+// importPool(handle, offset, bytes)
+napi_value importPool(Handle& handle, Arguments& arguments) {
+  const Bytes bytes = arguments.bytes(0);
+  const std::size_t offset = arguments.index(1, static_cast<std::size_t>(kMostBytes));
+  const std::size_t length = arguments.index(2, static_cast<std::size_t>(kMostBytes));
+  if (arguments.ok() && bytes.length != cuda::IPC_HANDLE_BYTES) arguments.range("an IPC handle has 64 bytes");
+  if (!arguments.ok()) return nullptr;
+  cuda::IpcHandle shared{};
+  std::memcpy(shared.reserved, bytes.data, sizeof shared.reserved);
+  std::string reason;
+  const int pool = handle.gpu->importPool(shared, offset, length, reason);
+  return numberOr(arguments.env(), pool, reason);
+}
+
+// closePool(pool)
+napi_value closePool(Handle& handle, Arguments& arguments) {
+  const std::size_t pool = arguments.index(0, kMostNumbers);
+  if (arguments.ok()) handle.gpu->closePool(static_cast<std::uint32_t>(pool));
+  return undefined(arguments.env());
+}
+
+}  // namespace kvtier
