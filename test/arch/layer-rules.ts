@@ -49,7 +49,6 @@ export const PACKAGE_HOMES: Readonly<Record<string, readonly string[]>> = {
   undici: ['l2/adapters', 'server/push'],
   uplot: ['web'],
   yaml: ['config', 'fleet'],
-  zeromq: ['client', 'server/mp'],
 }
 
 /** Built-in modules that only some folders may import. */
@@ -83,8 +82,9 @@ const GLOBALS: readonly { readonly name: string; readonly form: RegExp; readonly
   {
     name: 'timers',
     form: /(?<![.\w])(?:setTimeout|setInterval)\b/g,
-    // A stop has a deadline of its own, also when nothing else runs any more.
-    homes: ['core/clock.ts', 'app/service-link.ts', 'web/page'],
+    // A stop has a deadline of its own, also when nothing else runs any more. A client that nobody listens to yet keeps
+    // its process alive while it waits.
+    homes: ['core/clock.ts', 'app/service-link.ts', 'client/dealer.ts', 'web/page'],
   },
 ]
 

@@ -6,6 +6,7 @@ import { SegmentFile } from '../../src/native/segment-file.ts'
 import { EngineHome, type EngineProcess, runCommand } from '../support/engine-process.ts'
 import { parseExposition } from '../support/exposition-parser.ts'
 import { random } from '../support/random.ts'
+import { until } from '../support/until.ts'
 
 const home = new EngineHome()
 let engine: EngineProcess
@@ -15,9 +16,11 @@ beforeAll(async () => {
 afterAll(() => home.remove())
 
 describe('a running engine', () => {
-  it('tells the address of its MP wire', () => {
+  it('tells the address of its MP wire', async () => {
     expect(engine.addresses.mp).toMatch(/^127\.0\.0\.1:\d+$/)
-    expect(engine.stdout).toContain(`MP wire   tcp://${engine.addresses.mp}`)
+    // The file of addresses may be there before what is printed has come.
+    const line = `MP wire   tcp://${engine.addresses.mp}`
+    await until('it is printed', () => engine.stdout.includes(line) || undefined)
   })
 
   it('passes its own self-test, from the command line', async () => {

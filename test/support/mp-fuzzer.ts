@@ -128,7 +128,7 @@ export class MpFuzzer {
     Buffer.from([0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0]).copy(greeting)
     greeting.write('NULL', 12)
     const ready = Buffer.from(
-      '\x04\x26\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity\x00\x00\x00\x00',
+      '\x04\x29\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity\x00\x00\x00\x00',
       'latin1',
     )
     const gibibyte = Buffer.from([next(2) === 0 ? 0x02 : 0x03, 0, 0, 0, 0, 0x40, 0, 0, 0])

@@ -48,7 +48,8 @@ export function decodeIncoming(
   if (uid === undefined || op === undefined || frames.length > LIMITS.frames) return { kind: 'malformed' }
   const wireOp = decodeOp(op)
   if (wireOp === undefined || !isInt(uid)) return { kind: 'malformed' }
-  const envelope = { uid, op }
+  // They come back in the answer, which may leave when the frames are gone.
+  const envelope = { uid: Uint8Array.from(uid), op: Uint8Array.from(op) }
   const name = opOf(generation, wireOp)
   if (name === undefined) return { kind: 'unknown_op', envelope, op: wireOp }
   if (isForeign(name)) return { kind: 'foreign', envelope, op: name, instanceId: instanceIn(payload[0]) }

@@ -127,10 +127,9 @@ export class Dispatcher {
     return this.#clients.count
   }
 
-  /** One message, identity first. */
-  receive([identity, ...frames]: readonly Uint8Array[]): void {
+  /** One message of the peer with that identity. The frames may change as soon as this returns. */
+  receive(identity: Uint8Array, frames: readonly Uint8Array[]): void {
     const { counts, clock } = this.#parts
-    if (identity === undefined) return
     counts.requests += 1
     const nowMs = clock.nowMs()
     const client = this.#clients.heard(identity, nowMs)

@@ -13,8 +13,12 @@ export interface MpCounts {
   failed: number
   /** Chunks for which workers got no slots, because too many are held by workers that have not committed. */
   heldBack: number
-  /** Answers that did not fit the outbox. */
+  /** Answers that did not fit the queue of a peer that does not take them. */
   droppedAnswers: number
+  /** Connections that were closed during their handshake: another version, mechanism or protocol, or one too many. */
+  refusedPeers: number
+  /** Connections that were closed later, for what came on them. */
+  brokenPeers: number
   /** Workers that went silent. */
   reapedInstances: number
   /** Records of `report_block_allocation`. */
@@ -31,6 +35,8 @@ export function newCounts(): MpCounts {
     failed: 0,
     heldBack: 0,
     droppedAnswers: 0,
+    refusedPeers: 0,
+    brokenPeers: 0,
     reapedInstances: 0,
     blockRecords: 0,
   }

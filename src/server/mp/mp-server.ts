@@ -10,10 +10,27 @@ import { newCounts } from './mp-counts.ts'
 import { MpSessions } from './mp-sessions.ts'
 import type { MpLog, MpParts, RegisteredWorker, WireSegment, WorkerJournal } from './parts.ts'
 import { Quarantine } from './quarantine.ts'
-import { MpRouter } from './router.ts'
+import { MpRouter, type Refusal } from './router.ts'
 
+/** Also those that have not said who they are, and those about to be closed. */
+const CONNECTIONS_A_CLIENT = 4
 /** Most prompts are hashed in less. */
 const QUERY_HOLD_MS = 1
+
+const REFUSALS: { readonly [Why in Refusal]: string } = {
+  not_zmtp: 'the peer does not speak ZMTP',
+  old_version: 'the peer speaks ZMTP 1 or 2, and version 3 is spoken here: ZeroMQ 4.0 or newer',
+  mechanism: 'the peer wants PLAIN, CURVE or another mechanism, and only NULL is spoken here',
+  handshake: 'the peer broke off the handshake of ZMTP, or made a mistake in it',
+  socket_type: 'the peer is no DEALER, REQ or ROUTER',
+  identity: 'the peer has an identity that begins with zero, or is longer than 255 bytes',
+  taken: 'the peer has the identity of another one that is still connected',
+  frame: 'a frame of the peer is malformed',
+  too_long: 'a message of the peer is longer than 20 MiB, or has too many frames',
+  no_memory: 'too much memory is held by messages that came in part',
+  refused: 'the peer refused us',
+  too_many: 'there are too many: see --mp-clients',
+}
 
 export interface MpServerParts {
   readonly engine: Engine
@@ -43,12 +60,15 @@ export class MpServer {
   /** Slots of workers whose leases have expired. */
   readonly quarantine: Quarantine
   readonly #router: MpRouter
+  readonly #log: MpLog
+  readonly #refusals = new Set<Refusal>()
   readonly #gone: GoneWorkers
 
   constructor(options: MpOptions, parts: MpServerParts) {
     const { engine, models, hasher, clock, segment, log, journal = null, onError } = parts
     this.#options = options
     this.#segment = segment
+    this.#log = log
     this.#sessions = new MpSessions(engine.options.sessions, hasher, engine.options.chunkTokens)
     this.#instances = new InstanceTable(
       options.clientsMax,
@@ -57,10 +77,13 @@ export class MpServer {
       ({ model, worldSize }) => models.confirm(model, worldSize),
     )
     this.#router = new MpRouter({
-      onMessage: (frames) => this.#dispatcher.receive(frames),
+      clock,
+      connectionsMax: CONNECTIONS_A_CLIENT * options.clientsMax,
+      onMessage: (identity, frames) => this.#dispatcher.receive(identity, frames),
       onDropped: () => {
         this.#counts.droppedAnswers += 1
       },
+      onRefused: (why, wasReady) => this.#refused(why, wasReady),
       onError,
     })
     this.#heldBytesMax = Math.floor(options.heldRatioMax * engine.l1.options.capacityBytes)
@@ -115,6 +138,16 @@ export class MpServer {
     this.#segment.restoreName()
     this.#gone.sweep()
     this.#dispatcher.sweep()
+    this.#router.sweep()
+  }
+
+  /** A connection was closed for what the peer did. The log has each reason once: peers try again and again. */
+  #refused(why: Refusal, wasReady: boolean): void {
+    if (wasReady) this.#counts.brokenPeers += 1
+    else this.#counts.refusedPeers += 1
+    if (this.#refusals.has(why)) return
+    this.#refusals.add(why)
+    this.#log.warn({ why }, `closed a connection to the MP wire: ${REFUSALS[why]}`)
   }
 
   /** For `/status`. */

@@ -1,110 +1,154 @@
 import { lookup } from 'node:dns/promises'
-import { Router } from 'zeromq'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import type { Clock } from '../../core/clock.ts'
+import type { ZmtpFault } from '../../protocol/zmtp/connection.ts'
+import { encodeMessage } from '../../protocol/zmtp/frames.ts'
+import { HeldMemory } from '../../protocol/zmtp/held-memory.ts'
 import { bindError } from '../bind-error.ts'
+import { RouterPeer } from './router-peer.ts'
 
-/** Bytes of one frame at most: 4 million tokens, packed. A peer that sends more is disconnected. */
-const FRAME_BYTES_MAX = 20 * 1024 * 1024
-/** Messages of one peer that wait at most on the way in: more stay with the peer. They may be as long as a frame may. */
-const PEER_REQUESTS_MAX = 16
-/** The same on the way out: of a peer that does not take its answers, further ones are lost. */
-const PEER_ANSWERS_MAX = 1024
-/** Answers that wait at most for the socket, of all peers. */
-const OUTBOX_MAX = 65_536
-/** Frames of the socket up to this long are copies in the heap. */
-const COPIED_BYTES_MAX = 128
+/** One message at most: 4 million tokens, packed. A peer that sends more is disconnected. */
+const ZMTP = {
+  socketType: 'ROUTER',
+  peerTypes: ['DEALER', 'REQ', 'ROUTER'],
+  messageBytesMax: 20 * 1024 * 1024,
+  framesMax: 4096,
+}
+/** Of messages that came in part, of all peers. */
+const HELD_BYTES_MAX = 256 * 1024 * 1024
+/** A connection whose handshake takes longer is closed. */
+const HANDSHAKE_MS = 30_000
+/** Of hosts that are gone without a word. */
+const KEEP_ALIVE_MS = 60_000
+
+/** Why a connection was closed: see `ZmtpFault`; its identity is another's; there are too many. */
+export type Refusal = ZmtpFault | 'taken' | 'too_many'
 
 export interface RouterParts {
-  /** Told each message: identity first. The frames of its payload are empty as soon as this returns. */
-  readonly onMessage: (frames: readonly Uint8Array[]) => void
-  /** Told of an answer that found the outbox full. */
+  readonly clock: Clock
+  /** Connections at most. */
+  readonly connectionsMax: number
+  /** Told each message. The frames are right until this returns. */
+  readonly onMessage: (identity: Uint8Array, frames: readonly Uint8Array[]) => void
+  /** Told of an answer that a full peer did not get. */
   readonly onDropped: () => void
+  /** Told of a connection that was closed for what the peer did. @param wasReady after its handshake. */
+  readonly onRefused: (why: Refusal, wasReady: boolean) => void
   readonly onError: (error: unknown) => void
 }
 
 /**
- * The socket of the MP wire: one loop receives, answers leave in the order they were given. A peer that does not take
- * its answers loses them once its queue is full; the others do not wait for it.
+ * The socket of the MP wire: a ROUTER of ZMTP 3. Each peer has an identity, its own or one that it is given, and answers
+ * go to the peer of an identity, in the order they were given; without such a peer they are lost. A peer that does not
+ * take its answers loses them once its queue is full; the others do not wait for it. An identity that is taken stays
+ * with whoever has it: a second connection is closed, and libzmq connects again until the first one is gone.
  */
 export class MpRouter {
-  readonly #socket = new Router({
-    linger: 0,
-    maxMessageSize: FRAME_BYTES_MAX,
-    receiveHighWaterMark: PEER_REQUESTS_MAX,
-    sendHighWaterMark: PEER_ANSWERS_MAX,
-    ipv6: true,
-  })
   readonly #parts: RouterParts
-  #outbox: Uint8Array[][] = []
-  #isSending = false
+  readonly #server = createServer({ noDelay: true, keepAlive: true, keepAliveInitialDelay: KEEP_ALIVE_MS })
+  readonly #memory = new HeldMemory(HELD_BYTES_MAX)
+  /** Every connection; those that are ready also by their identity. */
+  readonly #connections = new Set<RouterPeer>()
+  readonly #peers = new Map<string, RouterPeer>()
+  #given = 0
 
   constructor(parts: RouterParts) {
     this.#parts = parts
+    this.#server.maxConnections = parts.connectionsMax
+    this.#server.on('connection', (socket) => this.#accept(socket))
+    this.#server.on('drop', () => parts.onRefused('too_many', false))
   }
 
   /** Starts to listen. @param port 0 = a free one. @returns host:port. @throws CacheError PORT_TAKEN, CONFIG_INVALID */
   async listen(host: string, port: number): Promise<string> {
+    const server = this.#server
     try {
-      const { address, family } = await lookup(host)
-      await this.#socket.bind(`tcp://${family === 6 ? `[${address}]` : address}:${port === 0 ? '*' : port}`)
+      const { address } = await lookup(host)
+      const { promise, resolve, reject } = Promise.withResolvers<void>()
+      server.once('error', reject)
+      server.listen(port, address, resolve)
+      await promise
+      server.off('error', reject)
     } catch (error) {
       throw bindError('mp', host, port, error)
     }
-    void this.#receive()
-    const used = this.#socket.lastEndpoint!.match(/:(\d+)$/)![1]
+    server.on('error', this.#parts.onError)
+    const { port: used } = server.address() as AddressInfo
     return host.includes(':') ? `[${host}]:${used}` : `${host}:${used}`
   }
 
   /** Gives an answer away: identity, uid, op, and a payload or none. The caller leaves the frames alone from then on. */
-  send(frames: Uint8Array[]): void {
-    if (this.#outbox.length >= OUTBOX_MAX) {
-      this.#parts.onDropped()
-      return
-    }
-    this.#outbox.push(frames)
-    if (!this.#isSending) void this.#drain()
+  send(frames: readonly Uint8Array[]): void {
+    const peer = this.#peers.get(keyOf(frames[0]!))
+    if (peer?.outbox.send(encodeMessage(frames, 1)) === false) this.#parts.onDropped()
   }
 
-  /** Idempotent. What waits in the outbox is lost. */
+  /** Closes connections that never get through their handshake, or are silent for longer than they said. */
+  sweep(): void {
+    const nowMs = this.#parts.clock.nowMs()
+    for (const peer of this.#connections) {
+      const silentMs = nowMs - peer.heardMs
+      if (peer.isReady ? peer.ttlMs > 0 && silentMs > peer.ttlMs : silentMs > HANDSHAKE_MS) peer.destroy()
+    }
+  }
+
+  /** Idempotent. What waits for peers is lost. */
   close(): void {
-    this.#socket.close()
+    this.#server.close()
+    for (const peer of this.#connections) peer.destroy()
   }
 
-  async #receive(): Promise<void> {
+  #accept(socket: Socket): void {
+    const { clock } = this.#parts
+    const peer = new RouterPeer(
+      socket,
+      ZMTP,
+      this.#memory,
+      {
+        ready: (one) => this.#name(one),
+        message: ({ identity }, frames) => this.#deliver(identity, frames),
+        refused: (one, why) => this.#parts.onRefused(why, one.key !== ''),
+        closed: (one) => this.#remove(one),
+      },
+      clock.nowMs(),
+    )
+    this.#connections.add(peer)
+    socket.on('data', (chunk) => peer.read(chunk, clock.nowMs()))
+  }
+
+  #deliver(identity: Uint8Array, frames: readonly Uint8Array[]): void {
     try {
-      for await (const frames of this.#socket) {
-        try {
-          this.#parts.onMessage(frames)
-        } catch (error) {
-          this.#parts.onError(error)
-        }
-        for (let index = 3; index < frames.length; index += 1) letGo(frames[index]!)
-      }
+      this.#parts.onMessage(identity, frames)
     } catch (error) {
-      if (!this.#socket.closed) this.#parts.onError(error)
+      this.#parts.onError(error)
     }
   }
 
-  async #drain(): Promise<void> {
-    this.#isSending = true
-    try {
-      while (this.#outbox.length > 0 && !this.#socket.closed) {
-        const batch = this.#outbox
-        this.#outbox = []
-        for (const frames of batch) await this.#socket.send(frames)
-      }
-    } catch (error) {
-      if (!this.#socket.closed) this.#parts.onError(error)
-    } finally {
-      this.#isSending = false
-    }
+  /** Lets a peer have its identity, or one that nobody has: a zero and a number, as libzmq does. */
+  #name(peer: RouterPeer): 'taken' | null {
+    const said = peer.saidIdentity
+    const identity = said.length > 0 ? said : this.#newIdentity()
+    const key = keyOf(identity)
+    if (this.#peers.has(key)) return 'taken'
+    peer.identity = identity
+    peer.key = key
+    this.#peers.set(key, peer)
+    return null
+  }
+
+  #newIdentity(): Uint8Array {
+    this.#given += 1
+    const identity = new Uint8Array(5)
+    new DataView(identity.buffer).setUint32(1, this.#given)
+    return identity
+  }
+
+  #remove(peer: RouterPeer): void {
+    this.#connections.delete(peer)
+    if (this.#peers.get(peer.key) === peer) this.#peers.delete(peer.key)
   }
 }
 
-/**
- * Gives the socket its memory back at once. The collector does not see how much it is, and would run for it: a prompt
- * of 32k tokens takes 130 KB a message, and five times as long.
- */
-function letGo({ buffer, length }: Buffer): void {
-  const isItsOwn = length > COPIED_BYTES_MAX && buffer.byteLength === length
-  if (isItsOwn && buffer instanceof ArrayBuffer) buffer.transfer(0)
+function keyOf({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString('latin1')
 }
