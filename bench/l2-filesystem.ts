@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { IoPool } from '../src/app/io-pool.ts'
 import { sizeThreadPool } from '../src/app/thread-pool.ts'
+import { goBeforeOtherThreads } from '../src/app/thread-priority.ts'
 import { HASH_BYTES } from '../src/core/hash-chain.ts'
 import { type KeyBatch, type KeySpace, type L2Adapter, OUTCOME_OK } from '../src/l2/adapter.ts'
 import { fileBytes } from '../src/l2/adapters/object-files.ts'
@@ -211,6 +212,7 @@ function gigabytes(bytes: number): number {
 }
 
 async function main(): Promise<void> {
+  goBeforeOtherThreads() // as the data thread of an engine does
   // The size that an engine with this one adapter has.
   sizeThreadPool([{ name: 'bench', backend: { ...FILESYSTEM_DEFAULT, directory: '' }, limits: ADAPTER_LIMITS_DEFAULT }])
   const pairs = Number(wordAfter('--pairs') ?? 5)

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
 import { IoPool } from '../src/app/io-pool.ts'
+import { goBeforeOtherThreads } from '../src/app/thread-priority.ts'
 import type { L2Adapter } from '../src/l2/adapter.ts'
 import { REDIS_DEFAULT } from '../src/l2/adapters/redis/options.ts'
 import { openSegment } from '../src/native/shared-memory.ts'
@@ -61,6 +62,7 @@ async function round(pair: number, bench: ObjectBench, ours: L2Adapter, floor: R
 }
 
 async function main(): Promise<void> {
+  goBeforeOtherThreads() // as the data thread of an engine does
   const at = process.argv.indexOf('--pairs')
   const pairs = at < 0 ? 20 : Number(process.argv[at + 1])
   if (spawnSync('redis-server', ['--version']).status !== 0) throw new Error('redis-server is missing')

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { IoPool } from '../src/app/io-pool.ts'
+import { goBeforeOtherThreads } from '../src/app/thread-priority.ts'
 import { CallPort, remoteOf } from '../src/core/rpc.ts'
 import type { L2Adapter } from '../src/l2/adapter.ts'
 import { HEADER_BYTES } from '../src/l2/object-format.ts'
@@ -78,6 +79,7 @@ async function startFloor(data: Omit<BareS3Data, 'port'>) {
 }
 
 async function main(): Promise<void> {
+  goBeforeOtherThreads() // as the data thread of an engine does
   const at = process.argv.indexOf('--pairs')
   const pairs = at < 0 ? 15 : Number(process.argv[at + 1])
   if (needsS3Server().skip) throw new Error('the S3 server is missing: run test/support/install-s3-server.sh')

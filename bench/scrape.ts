@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { ReplayMetrics } from '../src/app/replay-metrics.ts'
+import { goBeforeOtherThreads } from '../src/app/thread-priority.ts'
 import { SystemClock } from '../src/core/clock.ts'
 import { HASH_WORDS, HashChain } from '../src/core/hash-chain.ts'
 import type { SpaceId } from '../src/core/ids.ts'
@@ -222,6 +223,7 @@ async function underScrapes(samplesWanted: number) {
 
 async function main(argv: readonly string[]): Promise<void> {
   const render = await rendering()
+  goBeforeOtherThreads()
   const service = await underScrapes(argv.includes('--full') ? SAMPLES.full : SAMPLES.short)
   const { without, during } = service.lookups
   const holds = {

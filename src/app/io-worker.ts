@@ -6,6 +6,7 @@ import { crc32 } from '../native/checksum.ts'
 import { attachSegment, type SegmentHandle } from '../native/shared-memory.ts'
 import type { ChecksumPort } from '../transfer/checksums.ts'
 import { adapterFactories } from './adapter-factories.ts'
+import { takeLongTurns } from './thread-priority.ts'
 
 /** What an io worker is started with. */
 export interface IoWorkerData {
@@ -17,6 +18,7 @@ export interface IoWorkerData {
 // Entry of an io worker: L2 adapters with their checksums, and checksums of L1, straight on the arena.
 const { arena, adapters, sums } = workerData as IoWorkerData
 const memory = attachSegment(arena)
+takeLongTurns()
 hostAdapters(adapters, memory, adapterFactories(new SystemClock()))
 const port: ChecksumPort = {
   sums: async (offsets, lengths) =>

@@ -28,6 +28,7 @@ import { ServiceLink } from './service-link.ts'
 import { startRuntime } from './start-runtime.ts'
 import { keepNames, type TakenOver } from './take-over.ts'
 import { sizeThreadPool } from './thread-pool.ts'
+import { goBeforeOtherThreads } from './thread-priority.ts'
 import { openTracing } from './tracing.ts'
 
 /** Time for stores under way to reach L2 at a stop, and for HTTP answers under way. */
@@ -90,6 +91,13 @@ class Cleanup {
 export async function startEngine(parts: StartParts): Promise<RunningEngine> {
   const cleanup = new Cleanup((error) => parts.logger.error({ err: error }, 'while stopping'))
   letHeapsGrow()
+  const refusal = goBeforeOtherThreads()
+  if (refusal !== undefined) {
+    parts.logger.debug(
+      { reason: refusal },
+      'the data thread takes turns like the others: they may delay it by milliseconds',
+    )
+  }
   try {
     return await start(parts, cleanup)
   } catch (error) {

@@ -1,6 +1,7 @@
 import { accessSync, constants } from 'node:fs'
 import { loadAddon } from './addon.ts'
 import { loadPosix } from './posix.ts'
+import { timeSliceOf } from './time-slice.ts'
 
 /** Whether a native part works here, and if not, why: one line for people. */
 export interface NativePart {
@@ -13,11 +14,13 @@ export interface Capability {
   readonly sharedMemory: NativePart
   /** Hashing, copies and checksums in C++. Without it they are done in JavaScript and WebAssembly. */
   readonly addon: NativePart & { /** What its loops are made for here. */ readonly processor?: string }
+  /** Turns of a chosen length. Without them storage and scrapes delay the data thread by milliseconds where processors are short. */
+  readonly timeSlices: NativePart
 }
 
 /** What native code can do on this machine. Never throws. */
 export function capability(directory = '/dev/shm'): Capability {
-  return { sharedMemory: sharedMemory(directory), addon: addon() }
+  return { sharedMemory: sharedMemory(directory), addon: addon(), timeSlices: timeSlices() }
 }
 
 function sharedMemory(directory: string): NativePart {
@@ -29,6 +32,11 @@ function sharedMemory(directory: string): NativePart {
     return { available: false, reason: `${directory} is missing or not writable` }
   }
   return { available: true }
+}
+
+function timeSlices(): NativePart {
+  const slice = timeSliceOf()
+  return typeof slice === 'string' ? { available: false, reason: slice } : { available: true }
 }
 
 function addon(): Capability['addon'] {

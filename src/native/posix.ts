@@ -18,6 +18,10 @@ export interface Posix {
   /** Commands with a number as argument. Returns -1 on failure; see `errno`. */
   readonly fcntl: KoffiFunc<(fd: number, command: number, argument: number) => number>
   readonly schedYield: KoffiFunc<() => number>
+  /** A call by its number that takes a number, an address and two numbers. Returns -1 on failure; see `errno`. */
+  readonly syscall: KoffiFunc<
+    (call: number, first: number, memory: Uint8Array, third: number, fourth: number) => number
+  >
   /** Error number of the last call of this thread that was not `.async`. */
   errno(): number
   /** Where the first byte of a view lies. */
@@ -51,6 +55,9 @@ function load(): Posix | string {
       flock: libc.func('int flock(int fd, int operation)') as Posix['flock'],
       fcntl: libc.func('int fcntl(int fd, int command, int argument)') as Posix['fcntl'],
       schedYield: libc.func('int sched_yield()') as Posix['schedYield'],
+      syscall: libc.func(
+        'int64_t syscall(int64_t call, int64_t first, _Inout_ uint8_t *memory, int64_t third, int64_t fourth)',
+      ) as Posix['syscall'],
       errno: () => koffi.errno(),
       addressOf: (view) => koffi.address(view),
       view: (address, bytes) => koffi.view(address, bytes) as ArrayBuffer,

@@ -3,6 +3,7 @@ import { setPriority } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { CallPort, type RpcPort } from '../core/rpc.ts'
 import { workerUrl } from '../core/worker-url.ts'
+import { setTimeSlice } from '../native/time-slice.ts'
 import type { TokenizerOptions } from './options.ts'
 import type { TokenizerProcess } from './tokenizer-pool.ts'
 
@@ -11,6 +12,8 @@ const HEAP_MAX_MIB = 1024
 
 /** Its niceness: where processors are short, lookups go first. */
 const NICENESS = 5
+/** Its turns on a processor, in milliseconds: longer ones than usual give way sooner. */
+const SLICE_MS = 5
 
 /**
  * Its whole environment. The native library works on libuv's threads, and is twice as fast where they are few: each has
@@ -52,8 +55,10 @@ export function startTokenizerProcess(options: TokenizerOptions, onEnd: () => vo
 }
 
 function yieldToOthers({ pid }: ChildProcess): void {
+  if (pid === undefined) return
+  setTimeSlice({ milliseconds: SLICE_MS, isInherited: true }, pid)
   try {
-    if (pid !== undefined) setPriority(pid, NICENESS)
+    setPriority(pid, NICENESS)
   } catch {
     // It has ended already, or the system has no such thing: it runs like the others.
   }

@@ -32,3 +32,8 @@ it('the addon is there, or there is a reason', () => {
   expect(addon.reason === undefined).toBe(addon.available)
   expect(addon.processor !== undefined).toBe(addon.available)
 })
+
+it('turns of a chosen length are there, or there is a reason', () => {
+  const { timeSlices } = capability()
+  expect(timeSlices.reason === undefined).toBe(timeSlices.available)
+})
