@@ -34,6 +34,7 @@ export const ACTIONS = {
   ACTIVITY_ACTION_ADAPTER_JOB_START: 'A verification, count or evacuation of all objects of an L2 adapter was started.',
   ACTIVITY_ACTION_ADAPTER_JOB_CANCEL: 'A job over all objects of an L2 adapter was ended.',
   ACTIVITY_ACTION_ADAPTER_JOB_END: 'A job over all objects of an L2 adapter came to its end.',
+  ACTIVITY_ACTION_DEVICE_LEND: 'The GPU memory of L0 was opened to an inference process.',
   ACTIVITY_ACTION_TOKEN_CREATE: 'A token was created.',
   ACTIVITY_ACTION_TOKEN_REVOKE: 'A token was revoked.',
   ACTIVITY_ACTION_QUARANTINE: 'Slots or objects were set aside because they may not be trusted.',
@@ -49,6 +50,7 @@ export const RESOURCE_TYPES = {
   adapter: 'An L2 adapter; resourceId is its name.',
   token: 'An access token; resourceId is its id.',
   worker: 'A worker of an inference server; resourceId is its instance id.',
+  device: 'The GPU memory of L0; resourceId is the model whose blocks it holds.',
   tenant: 'A tenant; resourceId is its cache salt.',
 } as const
 

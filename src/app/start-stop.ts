@@ -160,6 +160,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   acts.postTo((draft) => link.record(draft))
   cleanup.add(() => runtime.engine.drain(STOP_STORES_MS))
   cleanup.add(() => link.close(STOP_HTTP_MS))
+  cleanup.add(() => service.endWaits())
   cleanup.add(() => mp.close())
   runtime.start(takenOver !== null)
   const addresses = { ...(await link.listen()), mp: await mp.listen(), pid: process.pid }

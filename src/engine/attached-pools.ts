@@ -5,6 +5,7 @@ import { HashChain } from '../core/hash-chain.ts'
 import { NO_LEASE, type SpaceId } from '../core/ids.ts'
 import { type Direction, isSharing, type PagedLayout, type SharingDevice } from '../l0/device.ts'
 import { SlotList } from '../l1/slot-list.ts'
+import type { DeviceTimelines, Timeline, TimelinePoint, TimelineRequest } from './device-timelines.ts'
 import type { Engine } from './engine.ts'
 import type { Lookup } from './lookup.ts'
 import { checkModelName, checkSalt, type ModelRegistry, type RegisteredModel } from './model-registry.ts'
@@ -28,6 +29,8 @@ export interface PoolRequest extends PagedLayout {
   readonly handle: Uint8Array
   readonly offset: number
   readonly bytes: number
+  /** Words by which its kernels and copies wait for each other. */
+  readonly timeline?: TimelineRequest
   readonly ttlMs: number
 }
 
@@ -37,6 +40,10 @@ export interface PoolCopyRequest {
   readonly salt: string
   readonly tokens: Uint32Array
   readonly blocks: Int32Array
+  /** What the copy waits for. */
+  readonly wait?: TimelinePoint
+  /** What is written once it has ended, well or not. */
+  readonly signal?: TimelinePoint
 }
 
 export interface AttachedPoolsParts {
@@ -44,6 +51,7 @@ export interface AttachedPoolsParts {
   readonly clock: Clock
   readonly models: ModelRegistry
   readonly hasher: PromptHasher
+  readonly timelines: DeviceTimelines
 }
 
 /** The chunks of a prompt, and their blocks. */
@@ -67,6 +75,7 @@ interface Pool {
   readonly layout: number
   readonly blocksPerChunk: number
   readonly bytes: number
+  readonly timeline: Timeline | null
   readonly ttlMs: number
   expiresMs: number
 }
@@ -109,9 +118,10 @@ export class AttachedPools {
     const number = device.importPool(handle, offset, bytes)
     try {
       const layout = device.addLayout(number, { planes, blockStride, blockBytes })
+      const timeline = request.timeline === undefined ? null : this.#parts.timelines.open(device, request.timeline)
       const poolId = randomUUID()
       const expiresMs = this.#clock.nowMs() + ttlMs
-      this.#pools.set(poolId, { model, rank, number, layout, blocksPerChunk, bytes, ttlMs, expiresMs })
+      this.#pools.set(poolId, { model, rank, number, layout, blocksPerChunk, bytes, timeline, ttlMs, expiresMs })
       return { poolId, blocksPerChunk, ttlMs }
     } catch (error) {
       device.closePool(number)
@@ -130,6 +140,7 @@ export class AttachedPools {
     const pool = this.#pools.get(poolId)
     if (pool === undefined) return false
     this.#pools.delete(poolId)
+    pool.timeline?.close()
     const { device } = this.#engine.device!
     if (isSharing(device)) device.closePool(pool.number)
     return true
@@ -144,31 +155,50 @@ export class AttachedPools {
   /**
    * Copies the leading run of the chunks. A store takes those that L1 lacks and has room for; a load what L1 and L2 have.
    *
-   * @throws CacheError NOT_FOUND, BAD_REQUEST, DEVICE_UNAVAILABLE, DEVICE_FAULT
+   * @throws CacheError NOT_FOUND, BAD_REQUEST, DEVICE_UNAVAILABLE, DEVICE_TIMEOUT, DEVICE_FAULT
    */
-  async copy(poolId: string, { direction, salt, tokens, blocks }: PoolCopyRequest): Promise<PoolCopyResult> {
+  async copy(poolId: string, request: PoolCopyRequest): Promise<PoolCopyResult> {
+    const { salt, tokens, blocks, wait, signal } = request
     checkSalt(salt)
-    const { chunkTokens } = this.#engine.options
-    const { model, blocksPerChunk } = this.#find(poolId)
-    const wanted = Math.floor(tokens.length / chunkTokens) * blocksPerChunk
+    const { model, blocksPerChunk, timeline } = this.#find(poolId)
+    const wanted = Math.floor(tokens.length / this.#engine.options.chunkTokens) * blocksPerChunk
     if (blocks.length !== wanted) throw refused('blocks', `the whole chunks of the prompt take ${wanted} blocks`)
+    for (const point of [wait, signal]) {
+      if (point !== undefined && timeline === null) throw refused('wait', 'this pool has no timeline')
+      if (point !== undefined) timeline!.check(point)
+    }
     const space = this.#engine.openSpace({ ...model, salt })
+    let isDone = false
+    try {
+      if (wait !== undefined) await timeline!.reached(wait)
+      const result = await this.#copyChunks(poolId, request, space)
+      isDone = true
+      return result
+    } finally {
+      if (signal !== undefined) timeline!.signal(signal, isDone)
+    }
+  }
+
+  async #copyChunks(poolId: string, request: PoolCopyRequest, space: SpaceId): Promise<PoolCopyResult> {
+    const { chunkTokens } = this.#engine.options
+    const { direction, tokens, blocks } = request
     const chain = new HashChain(0)
     await this.#parts.hasher.extend(chain, { tokens, chunkTokens, space, asker: this })
     const pool = this.#find(poolId) // it may have gone meanwhile
     this.renew(poolId)
-    if (wanted === 0) return this.#counted(space, direction, pool, 0, 0)
+    if (chain.count === 0) return this.#counted(space, direction, pool, 0, 0)
     const chunks = { space, chain, blocks }
     return direction === 'store' ? this.#store(pool, chunks) : this.#load(pool, chunks)
   }
 
   /** For `/status`. */
   status() {
-    return [...this.#pools.values()].map(({ model, rank, bytes, blocksPerChunk }) => ({
+    return [...this.#pools.values()].map(({ model, rank, bytes, blocksPerChunk, timeline }) => ({
       model: model.model,
       rank,
       bytes,
       blocksPerChunk,
+      hasTimeline: timeline !== null,
     }))
   }
 

@@ -92,15 +92,20 @@ export class BlockManager {
     return this.#listedBlocks
   }
 
-  /** Makes a key space known. Idempotent. The first one cuts the pool into blocks. */
+  /** Bytes of a block once a space of this shape has registered: the first one cuts the pool into blocks. */
+  blockBytesFor({ chunkBytes, chunkTokens }: Pick<L0Space, 'chunkBytes' | 'chunkTokens'>): number {
+    if (this.#blockBytes > 0) return this.#blockBytes
+    const { capacityBytes, blockBytes, blockTokens, blocksMax } = this.#options
+    const wantedBytes = blockBytes > 0 ? blockBytes : (blockTokens * chunkBytes) / chunkTokens
+    return Math.max(Math.ceil(wantedBytes), Math.ceil(capacityBytes / blocksMax))
+  }
+
+  /** Makes a key space known. Idempotent. */
   registerSpace(space: number, spec: L0Space): void {
     this.spaces.register(space, spec)
     if (this.#blockBytes > 0) return
-    const { capacityBytes, blockTokens, blocksMax } = this.#options
-    const wantedBytes =
-      this.#options.blockBytes > 0 ? this.#options.blockBytes : (blockTokens * spec.chunkBytes) / spec.chunkTokens
-    this.#blockBytes = Math.max(Math.ceil(wantedBytes), Math.ceil(capacityBytes / blocksMax))
-    this.#pool = new BlockPool(Math.floor(capacityBytes / this.#blockBytes))
+    this.#blockBytes = this.blockBytesFor(spec)
+    this.#pool = new BlockPool(Math.floor(this.#options.capacityBytes / this.#blockBytes))
     this.#lists = { next: this.#pool.nextBlocks, blockBytes: this.#blockBytes }
     this.#runs = new RunTable(this.#pool.capacity)
     this.#index = new RunIndex(this.#runs)

@@ -130,6 +130,15 @@ export interface SharingDevice extends Device {
   /** Gives a pool back once the transfers under way have ended. Later ones fail. Returns at once. */
   closePool(pool: number): void
 
+  /** The 64 bytes by which another process opens our pool. @throws CacheError DEVICE_FAULT */
+  exportPool(): Uint8Array
+
+  /** Puts `value` into a word of a pool, 8 bytes at `offset`, once all before it on the stream has ended. */
+  signal(stream: StreamId, pool: number, offset: number, value: number): void
+
+  /** Lets the stream go on once that word is at least `value`. Nothing ends the wait but that, or another `signal`. */
+  waitForValue(stream: StreamId, pool: number, offset: number, value: number): void
+
   /** As `submit`, of blocks of a layout. */
   submitPaged(stream: StreamId, batch: PagedBatch, done: (busySeconds: number, error: Error | null) => void): void
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { CacheError } from '../../src/core/errors.ts'
 import type {
+  BorrowerInfo,
   ClearFilter,
   EnginePort,
   LateWorkerInfo,
@@ -137,6 +138,34 @@ export class EngineDouble implements EnginePort {
   async copyPool(): Promise<never> {
     await this.#answer()
     throw new CacheError('NOT_FOUND', 'there is no such pool, or its time has passed', { field: 'id' })
+  }
+
+  async openBorrower(): Promise<BorrowerInfo> {
+    await this.#answer()
+    this.changes += 1
+    const sizes = { poolBytes: 4096, blocks: 4, blockBytes: 1024, blockTokens: 2, chunkTokens: CHUNK_TOKENS }
+    const shape = { shape: [4, 1, 2, 2, 1, 128], dtype: 'bfloat16', isWatched: false, ttlMs: 60_000 }
+    return { borrowerId: 'borrower', handle: new Uint8Array(64), ...sizes, ...shape }
+  }
+
+  async holdBorrower(): Promise<boolean> {
+    await this.#answer()
+    return false
+  }
+
+  async takeBlocks(): Promise<never> {
+    await this.#answer()
+    throw new CacheError('NOT_FOUND', 'there is no such borrower', { field: 'id' })
+  }
+
+  async commitBlocks(): Promise<never> {
+    await this.#answer()
+    throw new CacheError('NOT_FOUND', 'there is no such borrower', { field: 'id' })
+  }
+
+  async releaseBlocks(): Promise<boolean> {
+    await this.#answer()
+    return false
   }
 
   async releaseLease(leaseId: string): Promise<boolean> {

@@ -74,6 +74,17 @@ export interface EnginePort {
   /** Copies chunks of a prompt between L1 and blocks of an attached pool. @throws CacheError NOT_FOUND, DEVICE_FAULT */
   copyPool(poolId: string, copy: PoolCopy): Promise<PoolCopied>
 
+  /** Opens the engine's own GPU memory to an inference process. @throws as `attachPool`, LAYOUT_MISMATCH */
+  openBorrower(borrower: BorrowerToOpen): Promise<BorrowerInfo>
+  /** Keeps a borrower for its full time again, or ends it: its kernels write no more. False: no such. */
+  holdBorrower(borrowerId: string, act: 'renew' | 'close'): Promise<boolean>
+  /** Blocks for a prompt; what is cached of it is in them. @throws CacheError NOT_FOUND, NO_ROOM, DEVICE_FAULT */
+  takeBlocks(borrowerId: string, wanted: BlocksToTake): Promise<TakenBlocks>
+  /** The blocks hold their bytes: chunks that became readable in L1. @throws CacheError NOT_FOUND, DEVICE_TIMEOUT */
+  commitBlocks(borrowerId: string, holdId: string, wait?: TimelinePoint): Promise<number>
+  /** False when there is no such hold. */
+  releaseBlocks(borrowerId: string, holdId: string): Promise<boolean>
+
   /** One JSON object about the whole engine. `simulated` names what is not real, in words. */
   status(): Promise<EngineStatus>
   /** Why the engine should get no traffic; empty = ready. Must answer within a second even under load. */
@@ -258,7 +269,20 @@ export interface PoolToAttach {
   readonly planes: readonly number[]
   readonly blockStride: number
   readonly blockBytes: number
+  readonly timeline?: TimelineWords
   readonly ttlMs: number
+}
+
+/** 64-bit words of GPU memory by which kernels and copies wait for each other: handle of the allocation, and offset. */
+export interface TimelineWords {
+  readonly handle: Uint8Array
+  readonly offset: number
+  readonly words: number
+}
+
+export interface TimelinePoint {
+  readonly word: number
+  readonly value: number
 }
 
 export interface AttachedPoolInfo {
@@ -273,6 +297,10 @@ export interface PoolCopy {
   readonly tokens: Uint32Array
   /** Block ids of the whole chunks of the prompt, root first. */
   readonly blocks: Int32Array
+  /** What the copy waits for. */
+  readonly wait?: TimelinePoint
+  /** What is written once it has ended. */
+  readonly signal?: TimelinePoint
 }
 
 /** Chunks of the leading run copied (load), or that became readable (store). */
@@ -282,6 +310,56 @@ export interface PoolCopied {
   readonly bytes: number
   /** The copy engine's time. */
   readonly busySeconds: number
+}
+
+/** A process that works in blocks of the engine's own pool, for a model of one rank. */
+export interface BorrowerToOpen {
+  readonly model: string
+  /** What is kept of a token. */
+  readonly shape: {
+    readonly dtype: 'float32' | 'bfloat16' | 'float16' | 'float8_e4m3fn' | 'float8_e5m2' | 'uint8'
+    readonly layers: number
+    /** 2 = K before V, 1 = one latent vector. */
+    readonly kv: number
+    readonly heads: number
+    readonly headSize: number
+  }
+  /** Absent = nobody can see when it is gone. */
+  readonly process?: { readonly pid: number; readonly startTicks: number }
+  readonly timeline?: TimelineWords
+  readonly ttlMs: number
+}
+
+export interface BorrowerInfo {
+  readonly borrowerId: string
+  /** 64 bytes: CUDA's IPC handle of the pool. */
+  readonly handle: Uint8Array
+  readonly poolBytes: number
+  readonly blocks: number
+  readonly blockBytes: number
+  readonly blockTokens: number
+  readonly chunkTokens: number
+  /** Of the pool as one dense tensor: [blocks, layers, kv, tokens of a block, heads, head size]. */
+  readonly shape: readonly number[]
+  readonly dtype: string
+  /** Whether the engine sees its process. */
+  readonly isWatched: boolean
+  readonly ttlMs: number
+}
+
+export interface BlocksToTake {
+  readonly salt: string
+  readonly tokens: Uint32Array
+  /** Tokens that are not known yet. */
+  readonly extraTokens: number
+}
+
+export interface TakenBlocks {
+  readonly holdId: string
+  /** In the order of the tokens. */
+  readonly blocks: Int32Array
+  /** Leading tokens whose bytes are in their blocks. */
+  readonly cachedTokens: number
 }
 
 export interface EngineStatus {

@@ -15,6 +15,7 @@ import { readQueryNumbers } from './query-numbers.ts'
 import { RateLimiter } from './rate-limiter.ts'
 import { activityRoutes } from './routes/activity-routes.ts'
 import { adminRoutes } from './routes/admin-routes.ts'
+import { borrowerRoutes } from './routes/borrower-routes.ts'
 import { chunkRoutes } from './routes/chunk-routes.ts'
 import { deviceRoutes } from './routes/device-routes.ts'
 import { healthRoutes } from './routes/health-routes.ts'
@@ -189,6 +190,7 @@ async function addRoutes(api: Api, parts: HttpServiceParts): Promise<void> {
   tokenizeRoutes(api, parts)
   lookupRoutes(api, parts)
   deviceRoutes(api, parts)
+  borrowerRoutes(api, parts)
   modelRoutes(api, parts)
   peerRoutes(api, parts)
   chunkRoutes(api, parts)

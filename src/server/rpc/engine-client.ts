@@ -29,6 +29,11 @@ const METHODS = [
   'attachPool',
   'holdPool',
   'copyPool',
+  'openBorrower',
+  'holdBorrower',
+  'takeBlocks',
+  'commitBlocks',
+  'releaseBlocks',
   'status',
   'readiness',
 ] as const satisfies readonly (keyof EnginePort)[]

@@ -1,7 +1,6 @@
 import type { Clock } from '../../core/clock.ts'
 import { HashChain } from '../../core/hash-chain.ts'
 import { NO_LEASE, type SpaceId } from '../../core/ids.ts'
-import { AttachedPools } from '../../engine/attached-pools.ts'
 import type { Engine } from '../../engine/engine.ts'
 import type { Lookup } from '../../engine/lookup.ts'
 import { checkModelName, checkSalt, type ModelRegistry, type RegisteredModel } from '../../engine/model-registry.ts'
@@ -34,8 +33,6 @@ import type {
   ModelMatch,
   PinAnswer,
   PinInfo,
-  PoolCopy,
-  PoolToAttach,
   PrefetchAnswer,
   PromptOfModel,
   QuotaInfo,
@@ -46,6 +43,8 @@ import type {
   ShardRef,
   SlotLease,
 } from '../http/engine-port.ts'
+import { DeviceSharing } from './device-sharing.ts'
+import { lookupAnswer, pinInfo, slotLease } from './engine-answers.ts'
 import { type Held, HeldLeases } from './held-leases.ts'
 
 export interface EngineServiceParts {
@@ -65,21 +64,20 @@ const NO_HIT: TierRun = { hitL0: 0, hitL1: 0, hitL2: 0 }
 const NOTHING_WARMED: Warmed = { residentChunks: 0, loadedChunks: 0 }
 
 /** The data thread's answer to the HTTP service: `EnginePort` over the engine. Ids on this side become opaque. */
-export class EngineService implements EnginePort {
+export class EngineService extends DeviceSharing implements EnginePort {
   readonly #parts: EngineServiceParts
   readonly #held = new HeldLeases()
   readonly #slots = new SlotList()
-  readonly #pools: AttachedPools
 
   constructor(parts: EngineServiceParts) {
+    super(parts)
     this.#parts = parts
-    this.#pools = new AttachedPools(parts)
   }
 
   /** Forgets the ids of expired leases. Run by the lease loop. */
   sweep(): void {
     this.#held.sweep(this.#parts.clock.nowMs(), (held) => this.#end(held))
-    this.#pools.sweep()
+    this.sweepSharing()
   }
 
   async registerModel({ model, shardBytes, ranks, layout }: ModelLayout): Promise<void> {
@@ -106,19 +104,20 @@ export class EngineService implements EnginePort {
     await hasher.extend(chain, this.#promptOf(query, space))
     if (query.dryRun) {
       const hit = space === null ? NO_HIT : await peekTiers(engine, space, chain)
-      return this.#answer(chain, hit, null)
+      return lookupAnswer(engine, chain, hit, null)
     }
     if (space === null) {
       engine.tracer.end(span, SPAN_MISS, NO_ROW, NO_ROW, chain.count, 0)
-      return this.#answer(chain, NO_HIT, null)
+      return lookupAnswer(engine, chain, NO_HIT, null)
     }
     const owner = engine.sessions.nextOwner()
     const lookup = await new Promise<Lookup>((resolve) => engine.lookup(space, chain, owner, resolve, undefined, span))
     if (lookup.hitChunks === 0) {
       engine.release(lookup)
-      return this.#answer(chain, lookup, null)
+      return lookupAnswer(engine, chain, lookup, null)
     }
-    return this.#answer(chain, lookup, this.#held.add({ kind: 'lookup', lookup, expiresMs: lookup.expiresMs }))
+    const leaseId = this.#held.add({ kind: 'lookup', lookup, expiresMs: lookup.expiresMs })
+    return lookupAnswer(engine, chain, lookup, leaseId)
   }
 
   async prefetch(query: PromptOfModel): Promise<PrefetchAnswer> {
@@ -189,7 +188,11 @@ export class EngineService implements EnginePort {
     if (lease === NO_LEASE || !engine.l1.slots(lease, shard.rank, 0, 1, this.#slots)) return { status: 'miss' }
     const span = engine.tracer.remote(RETRIEVE_SPAN, traceparent)
     const expiresMs = clock.nowMs() + leaseTtlMs
-    return this.#granted(this.#held.add({ kind: 'read', space, rank: shard.rank, lease, span, expiresMs }))
+    return slotLease(
+      engine,
+      this.#slots,
+      this.#held.add({ kind: 'read', space, rank: shard.rank, lease, span, expiresMs }),
+    )
   }
 
   async served(leaseId: string): Promise<boolean> {
@@ -232,7 +235,11 @@ export class EngineService implements EnginePort {
     if (lease === NO_LEASE) return { status: 'no_room' }
     const expiresMs = clock.nowMs() + engine.options.leaseTtlMs
     const span = engine.tracer.remote(STORE_SPAN, traceparent)
-    return this.#granted(this.#held.add({ kind: 'write', space, rank: shard.rank, lease, span, expiresMs }))
+    return slotLease(
+      engine,
+      this.#slots,
+      this.#held.add({ kind: 'write', space, rank: shard.rank, lease, span, expiresMs }),
+    )
   }
 
   async commitShard(leaseId: string): Promise<'committed' | 'no_parent' | 'expired'> {
@@ -264,7 +271,7 @@ export class EngineService implements EnginePort {
     await hasher.extend(chain, this.#promptOf(query, space))
     const pin = engine.pins.pin(space, chain, engine.sessions.nextOwner())
     if (typeof pin === 'string') return { status: pin }
-    return { status: 'pinned', pin: this.#pinInfo(pin) }
+    return { status: 'pinned', pin: pinInfo(engine, pin) }
   }
 
   #promptOf({ tokens }: { readonly tokens: Uint32Array }, space: SpaceId | null): PromptQuery {
@@ -272,7 +279,7 @@ export class EngineService implements EnginePort {
   }
 
   async pins(): Promise<PinInfo[]> {
-    return this.#parts.engine.pins.list().map((pin) => this.#pinInfo(pin))
+    return this.#parts.engine.pins.list().map((pin) => pinInfo(this.#parts.engine, pin))
   }
 
   async unpin(pinId: string): Promise<boolean> {
@@ -302,21 +309,11 @@ export class EngineService implements EnginePort {
     return this.#parts.quotas.set(salt, limits && { l1Bytes: limits.l1Bytes, l2Bytes: limits.l2Bytes })
   }
 
-  async attachPool(pool: PoolToAttach) {
-    return this.#pools.attach(pool)
-  }
-
-  async holdPool(poolId: string, act: 'renew' | 'detach'): Promise<boolean> {
-    return act === 'renew' ? this.#pools.renew(poolId) : this.#pools.detach(poolId)
-  }
-
-  async copyPool(poolId: string, copy: PoolCopy) {
-    return this.#pools.copy(poolId, copy)
-  }
-
   async status(): Promise<EngineStatus> {
     const { engine, facts, servers } = this.#parts
-    return { ...engineStatus(engine, facts), attachedPools: this.#pools.status(), ...servers?.() }
+    return {
+      ...engineStatus(engine, facts),
+      ...this.sharingStatus(), ...servers?.() }
   }
 
   async readiness(): Promise<string[]> {
@@ -337,43 +334,6 @@ export class EngineService implements EnginePort {
 
   #layoutOf(model: RegisteredModel): ModelLayout {
     return { ...model, chunkTokens: this.#parts.engine.options.chunkTokens }
-  }
-
-  #answer(
-    chain: HashChain,
-    hit: { hitL0: number; hitL1: number; hitL2: number },
-    leaseId: string | null,
-  ): LookupAnswer {
-    const { chunkTokens, leaseTtlMs } = this.#parts.engine.options
-    const hitChunks = hit.hitL0 + hit.hitL1 + hit.hitL2
-    return {
-      leaseId,
-      leaseTtlMs,
-      requestedTokens: chain.count * chunkTokens,
-      hitTokens: hitChunks * chunkTokens,
-      chunkTokens,
-      hitChunks,
-      tiers: { l0: hit.hitL0 * chunkTokens, l1: hit.hitL1 * chunkTokens, l2: hit.hitL2 * chunkTokens },
-      hashes: chain.bytes.slice(0, chain.count * 32),
-    }
-  }
-
-  #granted(leaseId: string): SlotLease {
-    const { leaseTtlMs } = this.#parts.engine.options
-    return {
-      status: 'granted',
-      leaseId,
-      offset: this.#slots.offset[0]!,
-      length: this.#slots.length[0]!,
-      ttlMs: leaseTtlMs,
-    }
-  }
-
-  #pinInfo(pin: { id: string; space: SpaceId; chunks: number; bytes: number; createdWallMs: number }): PinInfo {
-    const { model, salt, chunkTokens } = this.#parts.engine.l1.spaces.spec(pin.space)
-    const { chunks, bytes } = pin
-    const createdAt = new Date(pin.createdWallMs).toISOString()
-    return { pinId: pin.id, model, salt, tokens: chunks * chunkTokens, chunks, bytes, createdAt }
   }
 
   /** Ends a lease. The writer of a write lease has said that it is done. */

@@ -13,6 +13,7 @@ import {
   Ranks,
   Tokens,
 } from '../schemas.ts'
+import { handleOf, IpcHandle, Point, TimelineBody, timelineOf } from './borrower-routes.ts'
 
 const BYTES_MAX = Number.MAX_SAFE_INTEGER
 const PLANES_MAX = 4096
@@ -25,10 +26,7 @@ const PoolBody = Type.Object(
     model: ModelName,
     ranks: Type.Optional(Ranks),
     rank: Type.Optional(Type.Integer({ minimum: 0, maximum: 65_535, description: 'Whose blocks these are; 0.' })),
-    ipc_handle: Type.String({
-      pattern: '^[0-9a-fA-F]{128}$',
-      description: 'The 64 bytes of cuIpcGetMemHandle for the allocation, in hexadecimal.',
-    }),
+    ipc_handle: IpcHandle,
     offset: Type.Optional(Type.Integer({ minimum: 0, maximum: BYTES_MAX, description: 'Of the pool in it; 0.' })),
     bytes: Type.Integer({ minimum: 1, maximum: BYTES_MAX, description: 'Of the pool.' }),
     planes: Type.Array(Bytes, {
@@ -42,6 +40,7 @@ const PoolBody = Type.Object(
       description: 'From one block to the next in a plane.',
     }),
     block_bytes: Type.Integer({ minimum: 1, maximum: BYTES_MAX, description: 'Of one block in one plane.' }),
+    timeline: Type.Optional(TimelineBody),
     ttl_seconds: Type.Optional(
       Type.Integer({ minimum: 1, maximum: 3600, description: `Life without a renewal or a copy; ${TTL_SECONDS}.` }),
     ),
@@ -56,6 +55,8 @@ const CopyBody = Type.Object(
       maxItems: BLOCKS_MAX,
       description: 'Ids of the blocks of the whole chunks of the prompt, root first; none twice in a load.',
     }),
+    wait: Type.Optional(Point),
+    signal: Type.Optional(Point),
   },
   { additionalProperties: false },
 )
@@ -96,12 +97,13 @@ function addPools(api: Api, { engine }: ApiParts): void {
       model,
       ranks: layout.ranks,
       rank,
-      handle: new Uint8Array(Buffer.from(ipc_handle, 'hex')),
+      handle: handleOf(ipc_handle),
       offset,
       bytes,
       planes,
       blockStride: request.body.block_stride,
       blockBytes: request.body.block_bytes,
+      ...timelineOf(request.body.timeline),
       ttlMs: ttl_seconds * 1_000,
     })
     return {
@@ -133,7 +135,9 @@ function addCopies(api: Api, parts: ApiParts): void {
   for (const direction of ['store', 'load'] as const) {
     const schema = {
       summary: summaries[direction],
-      description: 'Answers when the copy has ended: until then the blocks are left alone. Renews the pool.',
+      description:
+        'Answers when the copy has ended: until then the blocks are left alone. Renews the pool. With a timeline: waits ' +
+        'for a word before, for 5 s at most, and writes one after it, the value plus 2^52 when nothing was copied well.',
       params: Id,
       querystring: NoQuery,
       body: CopyBody,
@@ -141,12 +145,14 @@ function addCopies(api: Api, parts: ApiParts): void {
     }
     const options = { schema, config: { scope: 'inference' } as const, bodyLimit: JSON_BODY_MAX }
     api.post(`/v1/device/pools/:id/${direction}`, options, async (request) => {
-      const { cache_salt: salt = '', blocks, tokens } = request.body
+      const { cache_salt: salt = '', blocks, tokens, wait, signal } = request.body
       const copied = await parts.engine.copyPool(request.params.id, {
         direction,
         salt,
         tokens: Uint32Array.from(tokens),
         blocks: Int32Array.from(blocks),
+        ...(wait === undefined ? {} : { wait }),
+        ...(signal === undefined ? {} : { signal }),
       })
       const { chunks, chunkTokens, bytes, busySeconds } = copied
       return { chunks, tokens: chunks * chunkTokens, bytes, busy_seconds: busySeconds }

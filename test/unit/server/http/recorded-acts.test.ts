@@ -5,6 +5,8 @@ import { settle } from '../../../support/l2-set.ts'
 
 type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
+const SHAPE = { dtype: 'bfloat16', layers: 1, kv: 2, heads: 1, head_size: 128 }
+
 /** One request after the other: what is asked, the operation of the document, and the record it leaves. */
 const STEPS: readonly (readonly [method: Method, url: string, body: object | undefined, path: string, act: string])[] =
   [
@@ -13,6 +15,7 @@ const STEPS: readonly (readonly [method: Method, url: string, body: object | und
     ['DELETE', '/v1/pins/PIN', undefined, '/v1/pins/{id}', 'PIN_DELETE'],
     ['PUT', '/v1/quotas/team', { l1_bytes: 1_000_000 }, '/v1/quotas/{cache_salt}', 'QUOTA_SET'],
     ['DELETE', '/v1/quotas/team', undefined, '/v1/quotas/{cache_salt}', 'QUOTA_DELETE'],
+    ['POST', '/v1/device/borrowers', { model: 'm', shape: SHAPE }, '/v1/device/borrowers', 'DEVICE_LEND'],
     ['POST', '/v1/clear', { model: 'm' }, '/v1/clear', 'CACHE_CLEAR'],
     ['POST', '/v1/quarantine/release', { worker: '5' }, '/v1/quarantine/release', 'QUARANTINE_RELEASE'],
     ['POST', '/v1/l2/adapters', { name: 'a', type: 'memory', capacity: '1MiB' }, '/v1/l2/adapters', 'ADAPTER_ADD'],

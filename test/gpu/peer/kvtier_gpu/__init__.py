@@ -1,0 +1,21 @@
+"""The GPU side of kvtier for an inference process: attached mode (its own KV blocks, copied by the engine) and managed
+mode (it works in blocks of the engine's pool). Needs the NVIDIA driver and nothing but Python's library; torch is used
+where it is there, to see the memory as tensors (`tensors`)."""
+
+from .attached import AttachedCache
+from .driver import Driver, DriverError
+from .engine import Engine, EngineError
+from .managed import ManagedCache
+from .shapes import DEEPSEEK_MLA, LLAMA_3_1_8B, KvShape
+
+__all__ = [
+    'AttachedCache',
+    'DEEPSEEK_MLA',
+    'Driver',
+    'DriverError',
+    'Engine',
+    'EngineError',
+    'KvShape',
+    'LLAMA_3_1_8B',
+    'ManagedCache',
+]
