@@ -16,36 +16,31 @@ class EngineError(Exception):
 
 
 class Engine:
-    """One engine at `host:port`. Not for several threads at once: each has its own."""
+    """One engine at `host:port`. A connection for each request: none is left over to be found dead."""
 
     def __init__(self, address: str, token: str = '', timeout: float = 60):
         self._address = address
         self._token = token
         self._timeout = timeout
-        self._connection = None
 
     def ask(self, method: str, path: str, body: dict | None = None) -> dict:
-        """Raises EngineError for a refusal, OSError when the engine cannot be reached."""
-        headers = {'content-type': 'application/json'} if body is not None else {}
+        """Raises EngineError for a refusal, ConnectionError when the engine does not answer."""
+        headers = {'connection': 'close'}
+        if body is not None:
+            headers['content-type'] = 'application/json'
         if self._token:
             headers['authorization'] = f'Bearer {self._token}'
-        data = None if body is None else json.dumps(body)
+        connection = http.client.HTTPConnection(self._address, timeout=self._timeout)
         try:
-            if self._connection is None:
-                self._connection = http.client.HTTPConnection(self._address, timeout=self._timeout)
-            self._connection.request(method, path, data, headers)
-            answer = self._connection.getresponse()
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
             text = answer.read()
         except (http.client.HTTPException, OSError) as error:
-            self.close()
             raise ConnectionError(f'the engine at {self._address} does not answer: {error}') from error
+        finally:
+            connection.close()
         given = json.loads(text) if text else {}
         if answer.status >= 300:
-            error = given.get('error', {})
-            raise EngineError(answer.status, error.get('code', ''), error.get('message', ''))
+            refusal = given.get('error', {})
+            raise EngineError(answer.status, refusal.get('code', ''), refusal.get('message', ''))
         return given
-
-    def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
