@@ -26,7 +26,7 @@ import { SampleSet } from './samples.ts'
 const MIB = 1024 * 1024
 const ARENA_BYTES = 256 * MIB
 const INSTANCE = 2n ** 60n + 1n
-const IDENTITY = Buffer.from([0, 1, 2, 3, 4])
+const PEER = 'bench'
 const UID = encodePayload.int(70_000)
 const instance = encodePayload.int(INSTANCE)
 const one = encodePayload.int(1)
@@ -79,7 +79,7 @@ class ServerInPlace {
       journal: null,
     }
     const options = { clients: 8, silentMs: 120_000, graceMs: 3_600_000, allowsClear: false }
-    this.#dispatcher = new Dispatcher(options, parts, (frames) => this.#onAnswer(frames[3] ?? null), fail)
+    this.#dispatcher = new Dispatcher(options, parts, (_peer, frames) => this.#onAnswer(frames[2] ?? null), fail)
   }
 
   /** Times a request from its frames to its answer, and lets what goes on behind the answer happen. */
@@ -95,7 +95,7 @@ class ServerInPlace {
     })
     const cpuBefore = process.threadCpuUsage()
     const start = performance.now()
-    this.#dispatcher.receive(IDENTITY, frames)
+    this.#dispatcher.receive(PEER, frames)
     const answer = await answered
     const { user, system } = process.threadCpuUsage(cpuBefore)
     if (this.isCounting) {

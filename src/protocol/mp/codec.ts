@@ -14,7 +14,6 @@ import {
 const WORLD_SIZE_MAX = 255
 const READERS_MAX = 65_535
 const SIZE_MAX = 2 ** 31
-const UID_BYTES_MAX = 9
 const OP_BYTES_MAX = 128
 /** Name of the trace context in a request's metadata. */
 const TRACEPARENT = 'traceparent'
@@ -61,16 +60,16 @@ export function decodeIncoming(
 /** The number or name in an op frame; undefined when it is neither. */
 export function decodeOp(frame: Uint8Array): number | string | undefined {
   if (frame.length > OP_BYTES_MAX) return undefined
+  if (frame.length === 1 && frame[0]! < 0x80) return frame[0]!
   const reader = new MsgpackReader(frame)
   const value = reader.next() === 'str' ? reader.string(OP_BYTES_MAX) : reader.count(0, SIZE_MAX)
   return reader.isDone ? value : undefined
 }
 
 function isInt(frame: Uint8Array): boolean {
-  if (frame.length > UID_BYTES_MAX) return false
-  const reader = new MsgpackReader(frame)
-  reader.int()
-  return reader.isDone
+  const head = frame[0] ?? 0xc0
+  if (head < 0x80 || head >= 0xe0) return frame.length === 1
+  return head >= 0xcc && head <= 0xd3 && frame.length === 1 + (1 << (head & 3))
 }
 
 function isForeign(op: string): op is RefusedOp {

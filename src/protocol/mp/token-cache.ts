@@ -33,6 +33,8 @@ export class TokenCache implements WordsMemory {
   readonly #counts: Uint32Array
   /** The last four bytes of the list, to compare first. */
   readonly #ends: Int32Array
+  /** Of the first HEAD_BYTES: lists that begin otherwise are passed over without a look at their bytes. */
+  readonly #heads: Int32Array
   #total = 0
   #next = 0
 
@@ -43,22 +45,24 @@ export class TokenCache implements WordsMemory {
     this.#lengths = new Uint32Array(capacity)
     this.#counts = new Uint32Array(capacity)
     this.#ends = new Int32Array(capacity)
+    this.#heads = new Int32Array(capacity)
   }
 
   find(bytes: Uint8Array, at: number, count: number): KnownWords | null {
     const left = bytes.length - at
     if (left < BYTES_MIN) return null
     const places = this.#lengths.length
+    const head = headOf(bytes, at)
     let best = -1
     // The newest first: a request repeats the one before it.
     for (let back = 1, misses = 0; back <= places && misses < MISSES_MAX; back += 1) {
       const place = (this.#next - back + places) % places
+      if (this.#heads[place] !== head) continue
       const length = this.#lengths[place]!
       const isLonger = this.#counts[place]! <= count && (best < 0 || length > this.#lengths[best]!)
       if (length === 0 || length > left || !isLonger || this.#ends[place] !== endOf(bytes, at + length)) continue
       const known = this.#buffers[place]!
-      if (known.compare(bytes, at, at + HEAD_BYTES, 0, HEAD_BYTES) !== 0) continue
-      if (known.compare(bytes, at + HEAD_BYTES, at + length, HEAD_BYTES, length) === 0) best = place
+      if (known.compare(bytes, at, at + length, 0, length) === 0) best = place
       else misses += 1
       if (best === place && this.#counts[place] === count) break
     }
@@ -80,6 +84,7 @@ export class TokenCache implements WordsMemory {
     this.#lengths[place] = length
     this.#counts[place] = words.length
     this.#ends[place] = endOf(bytes, length)
+    this.#heads[place] = headOf(bytes, 0)
     this.#total += length
   }
 
@@ -95,6 +100,13 @@ export class TokenCache implements WordsMemory {
 /** The buffer when it has about this length, else another. */
 function fitting(buffer: Buffer, length: number): Buffer {
   return buffer.length >= length && buffer.length <= 2 * length ? buffer : Buffer.allocUnsafeSlow(length)
+}
+
+/** A sum over the first HEAD_BYTES, in which places count. */
+function headOf(bytes: Uint8Array, at: number): number {
+  let sum = 0
+  for (let index = at; index < at + HEAD_BYTES; index += 1) sum = (Math.imul(sum, 31) + bytes[index]!) | 0
+  return sum
 }
 
 function endOf(bytes: Uint8Array, end: number): number {

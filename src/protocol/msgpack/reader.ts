@@ -51,13 +51,17 @@ export interface WordsMemory {
  */
 export class MsgpackReader {
   readonly #bytes: Uint8Array
-  readonly #view: DataView
   #at = 0
   #isBroken = false
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes
-    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  }
+
+  /** Only for what is rare: a view costs as much as reading a short message. */
+  get #view(): DataView {
+    const { buffer, byteOffset, byteLength } = this.#bytes
+    return new DataView(buffer, byteOffset, byteLength)
   }
 
   get isBroken(): boolean {
@@ -102,11 +106,9 @@ export class MsgpackReader {
     if (!this.#skip(width)) return 0
     switch (head) {
       case 0xcc:
-        return this.#view.getUint8(at)
       case 0xcd:
-        return this.#view.getUint16(at)
       case 0xce:
-        return this.#view.getUint32(at)
+        return this.#big(at, width)
       case 0xcf:
         return narrow(this.#view.getBigUint64(at))
       case 0xd0:
@@ -314,8 +316,15 @@ export class MsgpackReader {
   #length(width: number): number {
     const at = this.#at
     if (!this.#skip(width)) return 0
-    if (width === 1) return this.#view.getUint8(at)
-    return width === 2 ? this.#view.getUint16(at) : this.#view.getUint32(at)
+    return this.#big(at, width)
+  }
+
+  /** A number of 1, 2 or 4 bytes that are there. */
+  #big(at: number, width: number): number {
+    const bytes = this.#bytes
+    if (width === 1) return bytes[at]!
+    const low = (bytes[at + width - 2]! << 8) | bytes[at + width - 1]!
+    return width === 2 ? low : ((((bytes[at]! << 8) | bytes[at + 1]!) << 16) | low) >>> 0
   }
 
   #members(count: number, maximum: number, bytesEach: number): number {

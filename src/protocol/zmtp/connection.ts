@@ -85,9 +85,9 @@ export class ZmtpConnection {
     return this.#frames
   }
 
-  /** Something may follow what was read, without more bytes. */
+  /** Something may follow the message, without more bytes. */
   get hasMore(): boolean {
-    return this.#input.left > 0
+    return this.#input.leftAfter(this.#read) > 0
   }
 
   get isReady(): boolean {

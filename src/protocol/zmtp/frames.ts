@@ -14,20 +14,17 @@ const PIECE_BYTES_MIN = 64 * 1024
  * leaves it alone until it is sent.
  *
  *     flags  length (1 byte, or 8 when LONG)  body     one frame
- *
- * @param from the frame to begin with.
  */
-export function encodeMessage(frames: readonly Uint8Array[], from = 0): Uint8Array[] {
+export function encodeMessage(frames: readonly Uint8Array[]): Uint8Array[] {
   let bytes = 0
-  for (let index = from; index < frames.length; index += 1) {
-    const { length } = frames[index]!
+  for (const { length } of frames) {
     bytes += headBytes(length) + (length < PIECE_BYTES_MIN ? length : 0)
   }
   const copied = Buffer.allocUnsafe(bytes)
   const pieces: Uint8Array[] = []
   let start = 0
   let at = 0
-  for (let index = from; index < frames.length; index += 1) {
+  for (let index = 0; index < frames.length; index += 1) {
     const frame = frames[index]!
     at = writeHead(copied, at, index + 1 < frames.length ? MORE : 0, frame.length)
     if (frame.length < PIECE_BYTES_MIN) {

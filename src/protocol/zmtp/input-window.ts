@@ -26,9 +26,9 @@ export class InputWindow {
     this.#memory = memory
   }
 
-  /** Bytes of the chunk behind the window's start, or behind what is held. */
-  get left(): number {
-    return this.#chunk.length - this.#at
+  /** Bytes of the chunk behind the first `bytes` of the window, all of which are there. */
+  leftAfter(bytes: number): number {
+    return this.#left - (this.#held === null ? bytes : 0)
   }
 
   /** More bytes. Those before are read to their end, as far as there is anything to read. */
@@ -45,15 +45,15 @@ export class InputWindow {
   /** Whether the first `need` bytes of the window are there. When not, everything is held until more come. */
   has(need: number): boolean {
     if (this.#held === null) {
-      if (this.left >= need) return true
-      if (this.left === 0) return false
+      if (this.#left >= need) return true
+      if (this.#left === 0) return false
     } else if (this.#heldBytes >= need) return true
     return this.#hold(need)
   }
 
   /** What is there of the first `bytes`, as a view. */
   head(bytes: number): Buffer {
-    return this.view(0, Math.min(bytes, this.#held === null ? this.left : this.#heldBytes))
+    return this.view(0, Math.min(bytes, this.#held === null ? this.#left : this.#heldBytes))
   }
 
   byte(at: number): number {
@@ -82,9 +82,14 @@ export class InputWindow {
     this.#heldBytes = 0
   }
 
+  /** Bytes of the chunk behind the window's start, or behind what is held. */
+  get #left(): number {
+    return this.#chunk.length - this.#at
+  }
+
   /** Moves bytes of the chunk to those that are held, `need` at most. @returns as `has`. */
   #hold(need: number): boolean {
-    const bytes = Math.min(need - this.#heldBytes, this.left)
+    const bytes = Math.min(need - this.#heldBytes, this.#left)
     if (!this.#fit(this.#heldBytes + bytes, need)) {
       this.#isOutOfMemory = true
       return false

@@ -63,7 +63,8 @@ export class LookupJob {
 
 /** One peer of the socket: a scheduler, a worker or a prober. */
 export class Client {
-  readonly identity: Uint8Array
+  /** Its identity on the socket, as text of one character a byte. */
+  readonly peer: string
   /** Its numbering of operations, once known. */
   generation: Generation | null = null
   /** Those that fit what it has sent, while there are several; null = it has sent nothing that tells. */
@@ -83,8 +84,8 @@ export class Client {
   #waits = 0
   readonly #requests = new Map<string, LookupJob>()
 
-  constructor(identity: Uint8Array, nowMs: number) {
-    this.identity = identity
+  constructor(peer: string, nowMs: number) {
+    this.peer = peer
     this.lastSeenMs = nowMs
   }
 
@@ -159,11 +160,10 @@ export class ClientTable {
   }
 
   /** The client, heard of just now; made at the first call. */
-  heard(identity: Uint8Array, nowMs: number): Client {
-    const key = Buffer.from(identity.buffer, identity.byteOffset, identity.byteLength).toString('latin1')
-    const client = this.#clients.get(key) ?? new Client(identity.slice(), nowMs)
-    this.#clients.delete(key)
-    this.#clients.set(key, client)
+  heard(peer: string, nowMs: number): Client {
+    const client = this.#clients.get(peer) ?? new Client(peer, nowMs)
+    this.#clients.delete(peer)
+    this.#clients.set(peer, client)
     client.lastSeenMs = nowMs
     if (this.#clients.size > this.#limit) this.#remove(this.#clients.keys().next().value!)
     return client

@@ -34,8 +34,8 @@ export interface DispatcherOptions {
   readonly allowsClear: boolean
 }
 
-/** Sends one answer: identity, uid, op, and a payload frame or none. */
-export type Send = (frames: Uint8Array[]) => void
+/** Sends one answer to a peer: uid, op, and a payload frame or none. */
+export type Send = (peer: string, frames: Uint8Array[]) => void
 
 const EXPERIMENTAL = textsReply([])
 const OK = textReply('OK')
@@ -127,12 +127,12 @@ export class Dispatcher {
     return this.#clients.count
   }
 
-  /** One message of the peer with that identity. The frames may change as soon as this returns. */
-  receive(identity: Uint8Array, frames: readonly Uint8Array[]): void {
+  /** One message of a peer. The frames may change as soon as this returns. */
+  receive(peer: string, frames: readonly Uint8Array[]): void {
     const { counts, clock } = this.#parts
     counts.requests += 1
     const nowMs = clock.nowMs()
-    const client = this.#clients.heard(identity, nowMs)
+    const client = this.#clients.heard(peer, nowMs)
     const incoming = decodeIncoming(frames, generationFor(client, frames, this.#recovered, nowMs), {
       tokens: this.#tokens,
       onOp: (op, envelope) => {
@@ -140,7 +140,7 @@ export class Dispatcher {
         if (op === 'lookup') this.#acknowledge(client, envelope, frames)
       },
     })
-    if (incoming.kind !== 'malformed' && tellsOfNewer(incoming)) client.survivesOtherOps = true
+    if (!client.survivesOtherOps && tellsOfNewer(incoming)) client.survivesOtherOps = true
     switch (incoming.kind) {
       case 'request':
         this.#perform(client, incoming.envelope, incoming.request)
@@ -330,20 +330,21 @@ export class Dispatcher {
 
   #answer(client: Client, { uid, op }: Envelope, reply: Reply): void {
     if (reply === REFUSED) this.#refuse(client, { uid, op }, WRONG_LAYOUT)
-    else this.#send(reply === null ? [client.identity, uid, op] : [client.identity, uid, op, reply])
+    else this.#send(client.peer, reply === null ? [uid, op] : [uid, op, reply])
   }
 
   #refuse(client: Client, { uid }: Envelope, text: string): void {
     if (client.generation?.reportsOtherOps === true && client.survivesOtherOps) {
-      this.#send([client.identity, uid, textReply(text)!])
+      this.#send(client.peer, [uid, textReply(text)!])
     }
   }
 }
 
 /** What 0.5.3 and 0.5.4 send under another number, or never; every worker sends it before it registers. */
-function tellsOfNewer({ kind, envelope, ...incoming }: Exclude<Incoming, { kind: 'malformed' }>): boolean {
-  const wireOp = decodeOp(envelope.op)
+function tellsOfNewer(incoming: Incoming): boolean {
+  if (incoming.kind === 'malformed') return false
+  const wireOp = decodeOp(incoming.envelope.op)
   if (typeof wireOp === 'string') return true
-  if (kind !== 'request' || !('request' in incoming)) return false
-  return incoming.request.op === 'get_experimental' && wireOp !== EXPERIMENTAL_BEFORE_0_5_5
+  if (incoming.kind !== 'request' || incoming.request.op !== 'get_experimental') return false
+  return wireOp !== EXPERIMENTAL_BEFORE_0_5_5
 }

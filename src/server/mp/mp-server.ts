@@ -79,7 +79,7 @@ export class MpServer {
     this.#router = new MpRouter({
       clock,
       connectionsMax: CONNECTIONS_A_CLIENT * options.clientsMax,
-      onMessage: (identity, frames) => this.#dispatcher.receive(identity, frames),
+      onMessage: (peer, frames) => this.#dispatcher.receive(peer, frames),
       onDropped: () => {
         this.#counts.droppedAnswers += 1
       },
@@ -113,7 +113,7 @@ export class MpServer {
         allowsClear: options.allowClear,
       },
       handled,
-      (frames) => this.#router.send(frames),
+      (peer, frames) => this.#router.send(peer, frames),
       onError,
     )
   }

@@ -29,9 +29,8 @@ export class RouterPeer {
   readonly #socket: Socket
   readonly #connection: ZmtpConnection
   readonly #events: PeerEvents
-  /** Its name among the peers; set when it is ready. */
+  /** Its identity, a character a byte; set when it is ready. */
   key = ''
-  identity: Uint8Array = new Uint8Array(0)
   /** When it was last heard of, or accepted. */
   heardMs: number
   #isRefused = false

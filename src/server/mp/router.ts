@@ -28,8 +28,8 @@ export interface RouterParts {
   readonly clock: Clock
   /** Connections at most. */
   readonly connectionsMax: number
-  /** Told each message. The frames are right until this returns. */
-  readonly onMessage: (identity: Uint8Array, frames: readonly Uint8Array[]) => void
+  /** Told each message. The frames are right until this returns. @param peer its identity, a character a byte. */
+  readonly onMessage: (peer: string, frames: readonly Uint8Array[]) => void
   /** Told of an answer that a full peer did not get. */
   readonly onDropped: () => void
   /** Told of a connection that was closed for what the peer did. @param wasReady after its handshake. */
@@ -77,10 +77,9 @@ export class MpRouter {
     return host.includes(':') ? `[${host}]:${used}` : `${host}:${used}`
   }
 
-  /** Gives an answer away: identity, uid, op, and a payload or none. The caller leaves the frames alone from then on. */
-  send(frames: readonly Uint8Array[]): void {
-    const peer = this.#peers.get(keyOf(frames[0]!))
-    if (peer?.outbox.send(encodeMessage(frames, 1)) === false) this.#parts.onDropped()
+  /** Gives a message for a peer away. The caller leaves the frames alone from then on. */
+  send(peer: string, frames: readonly Uint8Array[]): void {
+    if (this.#peers.get(peer)?.outbox.send(encodeMessage(frames)) === false) this.#parts.onDropped()
   }
 
   /** Closes connections that never get through their handshake, or are silent for longer than they said. */
@@ -106,7 +105,7 @@ export class MpRouter {
       this.#memory,
       {
         ready: (one) => this.#name(one),
-        message: ({ identity }, frames) => this.#deliver(identity, frames),
+        message: ({ key }, frames) => this.#deliver(key, frames),
         refused: (one, why) => this.#parts.onRefused(why, one.key !== ''),
         closed: (one) => this.#remove(one),
       },
@@ -116,9 +115,9 @@ export class MpRouter {
     socket.on('data', (chunk) => peer.read(chunk, clock.nowMs()))
   }
 
-  #deliver(identity: Uint8Array, frames: readonly Uint8Array[]): void {
+  #deliver(peer: string, frames: readonly Uint8Array[]): void {
     try {
-      this.#parts.onMessage(identity, frames)
+      this.#parts.onMessage(peer, frames)
     } catch (error) {
       this.#parts.onError(error)
     }
@@ -127,10 +126,9 @@ export class MpRouter {
   /** Lets a peer have its identity, or one that nobody has: a zero and a number, as libzmq does. */
   #name(peer: RouterPeer): 'taken' | null {
     const said = peer.saidIdentity
-    const identity = said.length > 0 ? said : this.#newIdentity()
-    const key = keyOf(identity)
+    const { buffer, byteOffset, byteLength } = said.length > 0 ? said : this.#newIdentity()
+    const key = Buffer.from(buffer, byteOffset, byteLength).toString('latin1')
     if (this.#peers.has(key)) return 'taken'
-    peer.identity = identity
     peer.key = key
     this.#peers.set(key, peer)
     return null
@@ -147,8 +145,4 @@ export class MpRouter {
     this.#connections.delete(peer)
     if (this.#peers.get(peer.key) === peer) this.#peers.delete(peer.key)
   }
-}
-
-function keyOf({ buffer, byteOffset, byteLength }: Uint8Array): string {
-  return Buffer.from(buffer, byteOffset, byteLength).toString('latin1')
 }

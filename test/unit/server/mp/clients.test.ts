@@ -3,8 +3,7 @@ import { ManualClock } from '../../../../src/core/clock.ts'
 import { Client, ClientTable } from '../../../../src/server/mp/clients.ts'
 
 const MIB = 1024 * 1024
-const identity = (number: number) => Uint8Array.of(number >> 8, number & 255)
-const newClient = () => new Client(identity(0), 0)
+const newClient = () => new Client('0', 0)
 
 it('forgets the oldest request of a client that has too many, and tells whoever waits for it', async () => {
   const clock = new ManualClock()
@@ -55,10 +54,10 @@ it('queues few operations of one client, and few bytes of tokens', () => {
 
 it('keeps the clients heard of last, and tells of those that it drops', () => {
   const gone: number[] = []
-  const table = new ClientTable(3, ({ identity: [high, low] }) => void gone.push(high! * 256 + low!))
-  for (let number = 0; number < 3; number += 1) table.heard(identity(number), number)
-  table.heard(identity(0), 3)
-  for (let number = 3; number < 5; number += 1) table.heard(identity(number), number)
+  const table = new ClientTable(3, ({ peer }) => void gone.push(Number(peer)))
+  for (let number = 0; number < 3; number += 1) table.heard(String(number), number)
+  table.heard('0', 3)
+  for (let number = 3; number < 5; number += 1) table.heard(String(number), number)
   expect(gone).toEqual([1, 2])
   expect(table.count).toBe(3)
 })
