@@ -17,6 +17,7 @@ import type { Client } from './clients.ts'
 import type { Instance } from './instances.ts'
 import { type ChunkRange, chunksOf, spaceOf } from './key-spaces.ts'
 import type { LookupHold } from './lookup-hold.ts'
+import type { MpSession } from './mp-sessions.ts'
 import type { MpParts } from './parts.ts'
 
 /**
@@ -37,8 +38,9 @@ export class TransferHandlers {
     this.#parts = parts
   }
 
-  async prepareStore(client: Client, { key, instanceId }: RequestOf<'prepare_store'>): Promise<ReplyPayload> {
-    const { engine, sessions, clock } = this.#parts
+  /** Later, when the prompt has to be hashed elsewhere. */
+  prepareStore(client: Client, { key, instanceId }: RequestOf<'prepare_store'>): ReplyPayload | Promise<ReplyPayload> {
+    const { engine, sessions } = this.#parts
     const instance = this.#worker(key, instanceId)
     const range = chunksOf(key, engine.options.chunkTokens)
     if (instance === null || range === null || !instance.canStore(transferKey(key))) return NOTHING_TO_STORE
@@ -46,22 +48,12 @@ export class TransferHandlers {
     if (space === null) return NOTHING_TO_STORE
     const session = sessions.open(space, key.requestId, key.tokens)
     const known = sessions.chainOf(session, range.to, client, true)
-    const chain = known instanceof Promise ? await known : known
-    if (chain === null) return NOTHING_TO_STORE
-    const rank = key.workerId!
-    const hasChanged = this.#parts.instances.find(instanceId) !== instance || !instance.canStore(transferKey(key))
-    if (instance.isReaped || hasChanged) return NOTHING_TO_STORE // while the prompt was hashed
-    const to = this.#roomFor(instance, space, rank, chain, range)
-    if (to === range.from) return NOTHING_TO_STORE
-    const lease = engine.reserve(space, rank, chain, range.from, to, instance.owner, this.#slots)
-    if (lease === NO_LEASE) return NOTHING_TO_STORE
-    const { count, offset, chainIndex } = this.#slots
-    this.#indices.length = count
-    for (let row = 0; row < count; row += 1) this.#indices[row] = chainIndex[row]! - range.from
-    const { tail, shardBytes } = instance.layout
-    const span = this.#beginSpan(STORE_SPAN, key, session.hold)
-    instance.addStore(transferKey(key), { space, rank, lease, shards: count, startMs: clock.nowMs(), span })
-    return storeReply(count, offset, this.#indices, tail, shardBytes)
+    if (!(known instanceof Promise)) return this.#grant(instance, key, range, session, known)
+    return known.then((chain) => {
+      const hasChanged = this.#parts.instances.find(instanceId) !== instance || !instance.canStore(transferKey(key))
+      const isWanted = chain !== null && !instance.isReaped && !hasChanged
+      return isWanted ? this.#grant(instance, key, range, session, chain) : NOTHING_TO_STORE
+    })
   }
 
   /** True when every shard is readable now. A late commit of a worker that was taken for dead frees its slots. */
@@ -129,6 +121,24 @@ export class TransferHandlers {
     hold.endCopy(from, to)
     instances.forgetIfDone(instance)
     return boolReply(served === to - from)
+  }
+
+  /** Slots for the leading run of a range that L1 lacks, under a write lease. */
+  #grant(instance: Instance, key: WireKey, range: ChunkRange, session: MpSession, chain: HashChain): ReplyPayload {
+    const { engine, clock } = this.#parts
+    const { space } = session
+    const rank = key.workerId!
+    const to = this.#roomFor(instance, space, rank, chain, range)
+    if (to === range.from) return NOTHING_TO_STORE
+    const lease = engine.reserve(space, rank, chain, range.from, to, instance.owner, this.#slots)
+    if (lease === NO_LEASE) return NOTHING_TO_STORE
+    const { count, offset, chainIndex } = this.#slots
+    this.#indices.length = count
+    for (let row = 0; row < count; row += 1) this.#indices[row] = chainIndex[row]! - range.from
+    const { tail, shardBytes } = instance.layout
+    const span = this.#beginSpan(STORE_SPAN, key, session.hold)
+    instance.addStore(transferKey(key), { space, rank, lease, shards: count, startMs: clock.nowMs(), span })
+    return storeReply(count, offset, this.#indices, tail, shardBytes)
   }
 
   /**
