@@ -21,8 +21,8 @@ import { framesOf, type PromptFrames, RivalClient } from '../support/rival-clien
  * All in turn, --pairs times (8), with a pause before each, in which our engine sums what was stored, and after
  * which every side has the same claim to a processor. Other load on the
  * machine only adds time, so ratios are between the fastest of each side; medians stand in the table. What is read back
- * is compared. Servers and client have done --warmups prompts (500) of small chunks before, as in service: a server that
- * has just started is slower, by up to 0.5 ms a request here. Words: --json, --pairs N, --warmups N, --no-original.
+ * is compared. Servers and client have done --warmups prompts (500) of one chunk of the model before, as in service: one
+ * that has just started runs code that is not compiled yet. Words: --json, --pairs N, --warmups N, --no-original.
  */
 const MIB = 1024 * 1024
 const REQUEST_BYTES = 128 * MIB
@@ -34,8 +34,8 @@ const TARGET_MIN_MIB = 8
 const REDIS_DEPTH = 8
 const WARMUPS = 2
 const PAUSE_MS = 25
-const WARM_MODEL = 'bench-warm'
-const WARM_CHUNKS = 64
+/** For what a server does behind its answers. */
+const WARM_PAUSE_MS = 500
 
 type Direction = 'store' | 'retrieve'
 /** Takes `client` in or out, and says how long that took, in milliseconds. */
@@ -87,17 +87,15 @@ async function overWire(address: string, model: string, hidden: number, frames: 
   return { peer, move }
 }
 
-/** Has a server and this client do what is timed later, with chunks of 4 KiB. */
-async function warmUp(address: string): Promise<void> {
-  const peer = new RivalClient(address)
-  await peer.greet(4, WARM_MODEL)
-  const frames = framesOf(WARM_CHUNKS, WARM_MODEL)
+/** Has a server and this client do what is timed later, with prompts of one chunk, and without the copy. */
+async function warmUp(peer: RivalClient, model: string): Promise<void> {
+  const frames = framesOf(1, model)
   for (let serial = 0; serial < warmups; serial += 1) {
     await peer.store(frames, serial)
     await peer.retrieve(frames, serial)
   }
   await peer.clear()
-  peer.close()
+  await pause(WARM_PAUSE_MS)
 }
 
 /** Copies between the client's memory and an arena, chunk by chunk, each request at another place of the arena. */
@@ -199,8 +197,6 @@ try {
     l1Size: `${ARENA_BYTES / MIB}MiB`,
     flags: ['--l2', 'none', '--mp-allow-clear', 'true'],
   })
-  await warmUp(addresses.mp!)
-  if (server !== null) await warmUp(server.address)
   const rows: object[] = []
   const figures: Figure[] = []
   for (const sizeMib of SIZES_MIB) {
@@ -213,6 +209,7 @@ try {
     const resp = redis === null ? null : await RawResp.open(redis.port, REDIS_DEPTH, client)
     if (resp !== null) moves.set('redis', redisMove(resp))
     if (original !== null) moves.set('original', original.move)
+    for (const side of [ours, original]) if (side !== null) await warmUp(side.peer, model)
     const times = new Map<string, number[]>()
     const pids = new Map([['kvtier', addresses.pid]])
     if (server !== null) pids.set('original', server.pid)

@@ -15,6 +15,8 @@ export interface ChecksumsParts {
   readonly l1: L1Cache
   readonly clock: Clock
   readonly port: ChecksumPort
+  /** Bytes that a batch leases at most, or one shard; absent: 32 MiB. */
+  readonly batchBytes?: number
   readonly onError: (where: string, error: unknown) => void
 }
 
@@ -30,6 +32,7 @@ const VERIFIED_AT_ONCE = 256
 /**
  * Checksums of what is in L1. Each shard is summed soon after it became readable, from the arena, on an io worker and
  * under an internal lease. What is resident when the engine is killed is verified when the next one takes it over.
+ * Stores cannot evict what is leased, so little is at a time.
  *
  *   readable -> queue (bounded) -> batch of one rank: lease, sum, keep, release
  *                  '--(full)--> found again by a scan of the table, once the queue is empty
@@ -137,9 +140,15 @@ export class Checksums {
 
   /** Shards of one rank from the queue. @returns the rank. */
   #takeBatch(refs: ChunkRefs): number {
+    const { l1, batchBytes = BATCH_BYTES } = this.#parts
     const rank = this.#rank[this.#head]!
+    let bytes = 0
     while (this.#count > 0 && this.#rank[this.#head] === rank && refs.count < BATCH_SHARDS) {
-      refs.push(this.#id[this.#head]!, this.#generation[this.#head]!)
+      const id = this.#id[this.#head]!
+      const isThere = l1.queries.isLive(id, this.#generation[this.#head]!)
+      bytes += isThere ? l1.spaces.spec(l1.queries.spaceOf(id)).shardBytes : 0
+      if (refs.count > 0 && bytes > batchBytes) break
+      refs.push(id, this.#generation[this.#head]!)
       this.#head = (this.#head + 1) % QUEUE_SHARDS
       this.#count -= 1
     }
@@ -154,15 +163,9 @@ export class Checksums {
     try {
       const slots = new SlotList()
       l1.slots(lease, rank, 0, refs.count, slots)
-      for (let from = 0; from < slots.count; ) {
-        let to = from + 1
-        for (let bytes = slots.length[from]!; to < slots.count && bytes + slots.length[to]! <= BATCH_BYTES; to += 1) {
-          bytes += slots.length[to]!
-        }
-        const sums = await port.sums(slots.offset.slice(from, to), slots.length.slice(from, to))
-        for (let row = from; row < to; row += 1) l1.sums.set(refs.id[slots.chainIndex[row]!]!, rank, sums[row - from]!)
-        from = to
-      }
+      const { count } = slots
+      const sums = await port.sums(slots.offset.slice(0, count), slots.length.slice(0, count))
+      for (let row = 0; row < count; row += 1) l1.sums.set(refs.id[slots.chainIndex[row]!]!, rank, sums[row]!)
     } finally {
       l1.release(lease)
     }

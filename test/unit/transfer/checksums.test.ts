@@ -8,11 +8,12 @@ import { chainOf, makeL1, openSpace } from '../../support/l1.ts'
 
 const SHARD_BYTES = 4
 
-function setUp(chunks: number) {
+function setUp(chunks: number, batchBytes?: number) {
   const memory = new Uint8Array(chunks * SHARD_BYTES)
   const errors: unknown[] = []
   const calls: number[] = []
   let isLost = false
+  let goOn = Promise.resolve()
   const l1 = makeL1(
     {
       capacityBytes: memory.length,
@@ -30,9 +31,11 @@ function setUp(chunks: number) {
       sums: async (offsets, lengths) => {
         if (isLost) throw new Error('nobody is left')
         calls.push(offsets.length)
+        await goOn
         return Uint32Array.from(offsets, (offset, row) => crc32(memory.subarray(offset, offset + lengths[row]!)))
       },
     },
+    ...(batchBytes === undefined ? {} : { batchBytes }),
     onError: (_where, error) => errors.push(error),
   })
   const store = (space: SpaceId, root: number, count: number) => {
@@ -64,7 +67,13 @@ function setUp(chunks: number) {
   const lose = () => {
     isLost = true
   }
-  return { ...l1, memory, checksums, errors, calls, store, settle, summed, lose }
+  /** No sum is answered until what is returned is called. */
+  const stall = () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    goOn = promise
+    return resolve
+  }
+  return { ...l1, memory, checksums, errors, calls, store, settle, summed, lose, stall }
 }
 
 it('sums what became readable, in batches, and holds nothing afterwards', async () => {
@@ -77,6 +86,30 @@ it('sums what became readable, in batches, and holds nothing afterwards', async 
   expect(scene.calls).toEqual([64, 36])
   expect(scene.cache.openLeases).toBe(0)
   scene.cache.verify()
+})
+
+it('leaves stores room to evict while it sums: it leases few bytes at a time', async () => {
+  const scene = setUp(64, 2 * SHARD_BYTES)
+  const space = openSpace(scene.cache, { shardBytes: SHARD_BYTES })
+  const goOn = scene.stall()
+  for (let root = 0; root < 16; root += 1) scene.store(space, root, 4)
+  await scene.settle()
+  expect(scene.calls).toEqual([2, 2])
+  scene.store(space, 100, 60)
+  goOn()
+  await scene.settle()
+  expect(scene.summed()).toBe(64)
+  expect(scene.cache.openLeases).toBe(0)
+  scene.cache.verify()
+})
+
+it('sums a shard that is longer than what it leases at a time', async () => {
+  const scene = setUp(64, 1)
+  const space = openSpace(scene.cache, { shardBytes: SHARD_BYTES })
+  scene.store(space, 1, 3)
+  await scene.settle()
+  expect(scene.calls).toEqual([1, 1, 1])
+  expect(scene.summed()).toBe(3)
 })
 
 it('finds by a scan what its queue had no room for, and what an earlier engine left without a checksum', async () => {
