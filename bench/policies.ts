@@ -11,6 +11,7 @@ import { referenceLru } from '../src/replay/reference-lru.ts'
 import type { TraceBatch } from '../src/replay/trace-batch.ts'
 import { AGENT_TRACE, CONVERSATION_TRACE } from '../test/support/public-trace.ts'
 import { chats, deepChain, loops, phases, popular, scans, sessions, tenants } from '../test/support/trace-shapes.ts'
+import { branches, evaluations, retrieval, tides } from '../test/support/trace-strangers.ts'
 import { median } from './support/pairs.ts'
 import { runPolicy } from './support/policy-run.ts'
 
@@ -19,7 +20,7 @@ import { runPolicy } from './support/policy-run.ts'
  *
  * `npm run bench -- policies [TRACE.jsonl ...] [--watermarks] [--seed N] [--only NAME,...] [--json]`. Traces are
  * Mooncake's conversations and mini-SWE-agent's texts where they lie beside the checkout, synthetic shapes of
- * `test/support/trace-shapes.ts`, and files in Mooncake's format that are named. Sizes are shares of the
+ * `test/support/trace-shapes.ts` and `trace-strangers.ts`, and files in Mooncake's format that are named. Sizes are shares of the
  * distinct blocks of a trace. Each run goes through a real L1 and its eviction loop, without bytes.
  * `--watermarks` runs every setting; without it, the one that `serve` has.
  *
@@ -46,6 +47,10 @@ const SHAPES: readonly { name: string; isHeldOut: boolean; make: (seed: number) 
   { name: 'deep chain', isHeldOut: true, make: (seed) => deepChain(seed, 150) },
   { name: 'phases', isHeldOut: true, make: (seed) => phases(seed, 8_000) },
   { name: 'sessions', isHeldOut: true, make: (seed) => sessions(seed, 6_000) },
+  { name: 'retrieval', isHeldOut: true, make: (seed) => retrieval(seed, 6_000) },
+  { name: 'evaluations', isHeldOut: true, make: (seed) => evaluations(seed, 6_000) },
+  { name: 'branches', isHeldOut: true, make: (seed) => branches(seed, 6_000) },
+  { name: 'tides', isHeldOut: true, make: (seed) => tides(seed, 6_000) },
 ]
 
 interface Trace {

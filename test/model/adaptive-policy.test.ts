@@ -34,8 +34,19 @@ class FixedJudge extends ReuseJudge {
 
 interface Chunk {
   times: number
-  readonly depth: number
+  /** 0, 1, 2 by length; 3 = none. */
+  pause: number
   stamp: number
+  isNew: boolean
+  hadChild: boolean
+}
+
+/** The end of a class that chunks leave from: as long as it lasts, it is asked first. */
+interface Hand {
+  readonly reuseClass: number
+  readonly isNewest: boolean
+  readonly second: number
+  left: number
 }
 
 /** The policy, with all that happens to it written down beside it in plain objects. */
@@ -47,6 +58,9 @@ class Scene {
   readonly #judge: FixedJudge
   readonly #evicted = new UsePrints(this.table.words, 2 * this.table.capacity)
   #now = 0
+  #hand: Hand | null = null
+  /** The parent of the chunk that left last. */
+  #above = NO_CHUNK
 
   constructor(worth: Float64Array | null) {
     this.#judge = new FixedJudge(worth)
@@ -56,18 +70,20 @@ class Scene {
       bytes: 0,
       admit: (id: number) => {
         const parent = this.chunks.get(this.word(id, PARENT))
-        this.chunks.set(id, { times: this.#evicted.take(id), depth: (parent?.depth ?? -1) + 1, stamp: 0 })
+        const goesOn = parent !== undefined && (parent.isNew || !parent.hadChild)
+        const pause = goesOn ? parent.pause : 3
+        if (parent !== undefined) parent.hadChild = true
+        this.chunks.set(id, { times: this.#evicted.take(id), pause, stamp: 0, isNew: true, hadChild: false })
         this.policy.admit(id)
       },
       hold: (id: number) => this.policy.hold(id),
       free: (id: number) => {
-        this.chunks.get(id)!.stamp = ++this.#now
+        Object.assign(this.chunks.get(id)!, { stamp: ++this.#now, isNew: false })
         this.policy.free(id)
       },
       touch: (id: number) => {
-        const chunk = this.chunks.get(id)!
-        chunk.times = Math.min(3, chunk.times + 1)
-        if (this.word(id, HOLDS) === 0) chunk.stamp = ++this.#now
+        this.touched(this.chunks.get(id)!)
+        if (this.word(id, HOLDS) === 0) this.chunks.get(id)!.stamp = ++this.#now
         this.policy.touch(id)
       },
       ripen: (id: number) => this.policy.ripen(id),
@@ -110,9 +126,14 @@ class Scene {
   }
 
   touchHeld(id: number): void {
-    const chunk = this.chunks.get(id)!
-    chunk.times = Math.min(3, chunk.times + 1)
+    this.touched(this.chunks.get(id)!)
     this.policy.touch(id)
+  }
+
+  touched(chunk: Chunk): void {
+    const pause = (this.#now - chunk.stamp) / this.chunks.size
+    chunk.pause = pause < 1 / 4 ? 0 : pause < 1 / 2 ? 1 : 2
+    chunk.times = Math.min(3, chunk.times + 1)
   }
 
   /** The victim by the definition, from nothing but what was written down. */
@@ -120,13 +141,36 @@ class Scene {
     const leaves = [...this.chunks].filter(([id]) => this.word(id, HOLDS) === 0 && this.word(id, CHILDREN) === 0)
     const byAge = leaves.sort(([, one], [, other]) => one.stamp - other.stamp)
     if (!this.#judge.isByWorth) return byAge[0]?.[0] ?? NO_CHUNK
-    const oldest = firstOfEachClass(byAge)
-    const ends = [...oldest, ...firstOfEachClass([...byAge].reverse())]
     const worthOf = (chunk: Chunk) => {
       return this.#judge.worth[classOf(chunk) * AGE_BUCKETS + ageBucket(this.#now - chunk.stamp)]!
     }
+    const hand = this.#hand
+    if (hand !== null && hand.left > 0) {
+      const isNext = ([id, chunk]: [number, Chunk]) => {
+        return classOf(chunk) === hand.reuseClass && (!hand.isNewest || id === this.#above)
+      }
+      const next = byAge.find(isNext)
+      if (next !== undefined && worthOf(next[1]) <= hand.second) return next[0]
+    }
+    const ends = firstOfEachClass(byAge).map((end) => ({ end, isNewest: false }))
+    const newest = firstOfEachClass([...byAge].reverse()).sort(([, one], [, other]) => classOf(one) - classOf(other))
+    for (const end of newest) ends.push({ end, isNewest: true })
     let victim: [number, Chunk] | undefined
-    for (const end of ends) if (victim === undefined || worthOf(end[1]) < worthOf(victim[1])) victim = end
+    this.#hand = null
+    let [least, second] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY]
+    for (const { end, isNewest } of ends) {
+      const worth = worthOf(end[1])
+      if (worth >= least) {
+        if (!isNewest) second = Math.min(second, worth)
+        continue
+      }
+      second = least
+      least = worth
+      victim = end
+      this.#hand = { reuseClass: classOf(end[1]), isNewest, second, left: 16 }
+    }
+    if (this.#hand !== null) this.#hand = { ...this.#hand, second }
+    this.#above = NO_CHUNK
     return victim?.[0] ?? NO_CHUNK
   }
 
@@ -138,6 +182,8 @@ class Scene {
     const parent = this.word(id, PARENT)
     if (isEvicted) this.#evicted.add(id, Math.min(3, this.chunks.get(id)!.times + 1))
     this.policy.forget(id, isEvicted)
+    this.#above = parent
+    if (this.#hand !== null) this.#hand.left -= 1
     this.chunks.delete(id)
     this.table.unhash(id)
     this.table.free(id)
@@ -162,7 +208,7 @@ function drawWorth(next: (limit: number) => number): Float64Array {
 }
 
 function classOf(chunk: Chunk): number {
-  return chunk.times * 4 + [0, 1, 4, 16].filter((depth) => chunk.depth >= depth).length - 1
+  return chunk.times + 4 * chunk.pause
 }
 
 function firstOfEachClass(chunks: readonly [number, Chunk][]): [number, Chunk][] {
@@ -204,12 +250,31 @@ it.each(CASES)(
   },
 )
 
-it('learns the depth of chunks that come before their parents, as after a restart', () => {
+it('knows chunks that come before their parents, as after a restart', () => {
   const scene = new Scene(null)
   const path = Array.from({ length: 20 }, () => 1)
   scene.request(path)
+  scene.request(path)
   const again = new AdaptivePolicy(scene.table, new FixedJudge(null))
-  for (let length = path.length; length > 0; length -= 1) again.admit(scene.find(path.slice(0, length)))
-  const words = path.map((_, index) => again.classOf(scene.find(path.slice(0, index + 1))))
-  expect(words).toEqual(path.map((_, index) => [0, 1, 4, 16].filter((depth) => index >= depth).length - 1))
+  for (let length = path.length; length > 0; length -= 1) {
+    const id = scene.find(path.slice(0, length))
+    again.admit(id)
+    again.free(id)
+  }
+  again.verify()
+  const classes = path.map((_, index) => again.classOf(scene.find(path.slice(0, index + 1))))
+  expect(classes).toEqual(path.map(() => 12))
+  expect(again.victim()).toBe(scene.find(path))
+})
+
+it('takes a chunk for what goes on with a prompt, or for what branches off', () => {
+  const scene = new Scene(null)
+  // Times of 0 to 3, and 4 for each step of the pause.
+  const classAt = (path: readonly number[]) => scene.policy.classOf(scene.find(path))
+  for (let other = 100; other < 140; other += 1) scene.request([other])
+  scene.request([1, 1])
+  scene.request([1, 1, 1])
+  expect([classAt([1]), classAt([1, 1]), classAt([1, 1, 1])]).toEqual([1, 1, 0])
+  scene.request([1, 2])
+  expect(classAt([1, 2])).toBe(12)
 })

@@ -2,39 +2,48 @@ import { ReuseHazard } from './reuse-hazard.ts'
 import { ReuseSampler } from './reuse-sampler.ts'
 import { ShadowCache } from './shadow-cache.ts'
 
-/** Chunks of a shadow cache at most: a larger L1 is sampled. A power of two. */
-const SHADOW_CHUNKS = 1024
-/** Touches that are observed, in sizes of a shadow cache: ages up to eight times the size of L1. */
-const OBSERVED_SIZES = 8
+/** Sampled chunks that L1 may hold: a larger L1 is sampled less. A power of two. */
+const SHADOW_CHUNKS = 256
+/** One of 2^2 chunks is sampled at most: what a sample costs is then little beside what all four cost. */
+const SHIFT_MIN = 2
+/** Touches that are observed, in sizes of a shadow cache: ages up to sixteen times the size of L1. */
+const OBSERVED_SIZES = 16
 /** Samples between two updates of the worth, and until old observations are halved. */
-const UPDATE_SAMPLES = 512
+const UPDATE_SAMPLES = 256
 const UPDATE_RATIO = 1 / 8
 const UPDATE_SAMPLES_MAX = 4096
 const FADE_SAMPLES = 32_768
-/** Difference in hits that counts, in standard deviations of one by chance. */
-const SIGNIFICANCE = 2
-/** A sample of few outcomes says nothing. */
-const OUTCOMES_MIN = 32
+/** How many hits the other order must be ahead to be followed: a share of a shadow cache, and at least some. */
+const LEAD_TO_WORTH = 1 / 6
+const LEAD_TO_AGE = 1 / 12
+const LEAD_MIN = 12
 
 /**
- * Decides, from a sample of the chunks that are asked for, whether to evict by worth or by age: two shadow caches as large
- * as L1, scaled by the sampling, hit or miss on the same chunks. The one with more hits is followed, once the difference
- * is more than chance: of outcomes in which they differ, a share of one half each has a deviation of their square root.
+ * Decides, from a sample of the chunks that are asked for, whether to evict by worth or by age. Two shadow caches hit or
+ * miss on the same chunks, each as large as the sampled part of L1 is at the moment.
  *
  *   bits of a chunk & mask = 0  -->  sampler (learns worth), shadow by worth, shadow by age
- *   L1 holds more than SHADOW_CHUNKS << shift  -->  shift + 1: half of the sample goes on
+ *   L1 holds more than SHADOW_CHUNKS of these  -->  another bit in the mask: half of the sample goes on
+ *
+ *   lead = hits of the shadow that is not followed - hits of the other, since that was largest last
+ *   lead grows to a twelfth of a cache (to leave worth; to turn to it, a sixth)  -->  the other is followed
+ *
+ * So what a change of the load costs until it is noticed is bounded by the size of L1, however long the one before it
+ * lasted. Chance alone brings such a lead where both are as good, and there nothing is lost.
  */
 export class ReuseJudge {
   readonly #hazard = new ReuseHazard()
   readonly #sampler = new ReuseSampler(SHADOW_CHUNKS * OBSERVED_SIZES, this.#hazard)
   readonly #byWorth = new ShadowCache(SHADOW_CHUNKS, this.#hazard.worth)
   readonly #byAge = new ShadowCache(SHADOW_CHUNKS, null)
-  #shift = 0
+  /** Sampled chunks in L1 by how many of their bits are clear, from the lowest on. */
+  readonly #byClearBits = new Int32Array(33)
+  #sampled = 0
+  #shift = SHIFT_MIN
   #samples = 0
   #nextUpdate = UPDATE_SAMPLES
   #nextFade = FADE_SAMPLES
-  /** Outcomes in which one of the shadows hit, by which one; faded. */
-  readonly #wins = new Float64Array(2)
+  #lead = 0
   #isByWorth = false
 
   get bytes(): number {
@@ -56,49 +65,65 @@ export class ReuseJudge {
     return this.#hazard.worth
   }
 
+  /** Sampled chunks in L1. */
+  get sampled(): number {
+    return this.#sampled
+  }
+
+  /** A chunk to be sampled comes into L1. @param bits 32 random bits of it. */
+  enter(bits: number): void {
+    this.#count(bits, 1)
+    while (this.#sampled > SHADOW_CHUNKS) this.#sampleLess()
+  }
+
+  /** A sampled chunk leaves L1. */
+  leave(bits: number): void {
+    this.#count(bits, -1)
+  }
+
   /**
    * A chunk to be sampled is asked for, or new.
    *
    * @param print 31 random bits of it.
    * @param now a count of references, modulo 2^32.
-   * @param live chunks in L1.
    */
-  ask(print: number, reuseClass: number, now: number, live: number): void {
-    if (live >>> this.#shift > SHADOW_CHUNKS) this.#sampleLess()
+  ask(print: number, reuseClass: number, now: number): void {
     this.#sampler.touch(print, reuseClass, now)
-    const size = Math.max(1, Math.min(SHADOW_CHUNKS, live >>> this.#shift))
+    const size = Math.max(1, this.#sampled)
     const worthHit = this.#byWorth.ask(print, reuseClass, now, size)
     const ageHit = this.#byAge.ask(print, reuseClass, now, size)
-    if (worthHit !== ageHit) this.#compare(worthHit ? 0 : 1)
+    if (worthHit !== ageHit) this.#compare(worthHit, size)
     this.#samples += 1
-    if (this.#samples < this.#nextUpdate) return
+    if (this.#samples >= this.#nextUpdate) this.#update(now)
+  }
+
+  #count(bits: number, change: number): void {
+    const clear = bits === 0 ? 32 : 31 - Math.clz32(bits & -bits)
+    this.#byClearBits[clear] = this.#byClearBits[clear]! + change
+    this.#sampled += change
+  }
+
+  #compare(isWorthHit: boolean, size: number): void {
+    this.#lead = Math.max(0, this.#lead + (isWorthHit === this.#isByWorth ? -1 : 1))
+    const share = this.#isByWorth ? LEAD_TO_AGE : LEAD_TO_WORTH
+    if (this.#lead < Math.max(LEAD_MIN, size * share)) return
+    this.#lead = 0
+    this.#isByWorth = !this.#isByWorth
+  }
+
+  #update(now: number): void {
     const pause = Math.min(UPDATE_SAMPLES_MAX, this.#samples * UPDATE_RATIO)
     this.#nextUpdate = this.#samples + Math.max(UPDATE_SAMPLES, Math.floor(pause))
+    this.#sampler.countWaiting(now)
     this.#hazard.update()
-    this.#decide()
     if (this.#samples < this.#nextFade) return
     this.#nextFade = this.#samples + FADE_SAMPLES
     this.#hazard.fade()
   }
 
-  #compare(winner: 0 | 1): void {
-    this.#wins[winner] = this.#wins[winner]! + 1
-  }
-
-  #decide(): void {
-    const [worth, age] = [this.#wins[0]!, this.#wins[1]!]
-    const outcomes = worth + age
-    if (outcomes < OUTCOMES_MIN) return
-    const bound = SIGNIFICANCE * Math.sqrt(outcomes)
-    if (worth - age > bound) this.#isByWorth = true
-    else if (age - worth > bound) this.#isByWorth = false
-    if (outcomes < SHADOW_CHUNKS) return
-    this.#wins[0] = worth / 2
-    this.#wins[1] = age / 2
-  }
-
   /** Begins anew with half of the sample. What was learnt stays. */
   #sampleLess(): void {
+    this.#sampled -= this.#byClearBits[this.#shift]!
     this.#shift += 1
     this.#sampler.clear()
     this.#byWorth.clear()

@@ -1,6 +1,9 @@
 import { ClassLists, NO_ENTRY } from './class-lists.ts'
 import { AGE_BUCKETS, ageBucket, REUSE_CLASSES } from './reuse-hazard.ts'
 
+/** Entries that leave from one end of a class before all are compared anew, the first not counted. */
+const HAND_ENTRIES = 3
+
 /**
  * A cache of prints, which says what L1 would hit under an order of eviction: by worth, or by age alone. It takes the
  * sampled chunks one by one; that a chunk hits only behind its prefix needs no watching, for an order that puts
@@ -13,6 +16,10 @@ export class ShadowCache {
   readonly #buckets: Uint16Array
   readonly #lists: ClassLists
   readonly #worth: Float64Array | null
+  #hand = 0
+  #isHandNewest = false
+  #handLeft = 0
+  readonly #limit = new Float64Array(1)
   #count = 0
   #fresh = 1
   #free = NO_ENTRY
@@ -54,6 +61,7 @@ export class ShadowCache {
 
   clear(): void {
     this.#lists.clear()
+    this.#handLeft = 0
     this.#buckets.fill(NO_ENTRY)
     this.#count = 0
     this.#fresh = 1
@@ -64,23 +72,46 @@ export class ShadowCache {
     return this.#worth === null ? 0 : this.#classes[entry]!
   }
 
-  /** By worth, of the oldest and the newest of each class; the older one of two that are worth the same. */
+  /**
+   * By worth, of the oldest and the newest of each class; the older one of two that are worth the same. As in L1, the
+   * end that is found stands for some more, while what is there is not worth more than the least of the others was.
+   */
   #victim(now: number): number {
-    if (this.#worth === null) return this.#lists.oldest[0]!
+    const worth = this.#worth
+    const { oldest: oldestOf, newest: newestOf, stamps } = this.#lists
+    if (worth === null) return oldestOf[0]!
+    if (this.#handLeft > 0) {
+      this.#handLeft -= 1
+      const entry = (this.#isHandNewest ? newestOf : oldestOf)[this.#hand]!
+      if (entry !== NO_ENTRY) {
+        const age = (now - stamps[entry]!) >>> 0
+        if (worth[this.#hand * AGE_BUCKETS + ageBucket(age)]! <= this.#limit[0]!) return entry
+      }
+    }
     let victim = NO_ENTRY
     let least = 0
+    let second = Number.POSITIVE_INFINITY
     let oldest = 0
-    for (let end = 0; end < 2 * REUSE_CLASSES; end += 1) {
-      const list = end >> 1
-      const entry = ((end & 1) === 0 ? this.#lists.oldest : this.#lists.newest)[list]!
-      if (entry === NO_ENTRY) continue
-      const age = (now - this.#lists.stamps[entry]!) >>> 0
-      const worth = this.#worth[list * AGE_BUCKETS + ageBucket(age)]!
-      if (victim !== NO_ENTRY && (worth > least || (worth === least && age <= oldest))) continue
-      victim = entry
-      least = worth
-      oldest = age
+    for (let list = 0; list < REUSE_CLASSES; list += 1) {
+      if (oldestOf[list] === NO_ENTRY) continue
+      for (let end = 0; end < 2; end += 1) {
+        const entry = (end === 0 ? oldestOf : newestOf)[list]!
+        const age = (now - stamps[entry]!) >>> 0
+        const value = worth[list * AGE_BUCKETS + ageBucket(age)]!
+        if (victim !== NO_ENTRY && (value > least || (value === least && age <= oldest))) {
+          if (value < second && entry !== victim) second = value
+          continue
+        }
+        if (victim !== NO_ENTRY) second = least
+        victim = entry
+        least = value
+        oldest = age
+        this.#hand = list
+        this.#isHandNewest = end === 1
+      }
     }
+    this.#handLeft = HAND_ENTRIES
+    this.#limit[0] = second
     return victim
   }
 

@@ -14,6 +14,7 @@ export class UsePrints {
   /** 0 = none; else count << 14 | print. */
   readonly #entries: Uint16Array
   readonly #nextWay: Uint8Array
+  readonly #scale: number
 
   /** @param capacity prints to remember, rounded up to eights. */
   constructor(words: Uint32Array, capacity: number) {
@@ -21,6 +22,7 @@ export class UsePrints {
     this.#words = words
     this.#entries = new Uint16Array(sets * WAYS)
     this.#nextWay = new Uint8Array(sets)
+    this.#scale = sets / 2 ** 32
   }
 
   get bytes(): number {
@@ -29,16 +31,18 @@ export class UsePrints {
 
   /** @param times 1 to 3. */
   add(id: number, times: number): void {
-    const set = this.#setOf(id)
+    const record = id * CHUNK_WORDS
+    const set = this.#setOf(record)
     const way = this.#nextWay[set]!
-    this.#entries[set * WAYS + way] = (times << TIMES_SHIFT) | this.#printOf(id)
+    this.#entries[set * WAYS + way] = (times << TIMES_SHIFT) | this.#printOf(record)
     this.#nextWay[set] = (way + 1) % WAYS
   }
 
   /** The count of a chunk, or 0. It is forgotten. */
   take(id: number): number {
-    const start = this.#setOf(id) * WAYS
-    const print = this.#printOf(id)
+    const record = id * CHUNK_WORDS
+    const start = this.#setOf(record) * WAYS
+    const print = this.#printOf(record)
     for (let at = start; at < start + WAYS; at += 1) {
       const entry = this.#entries[at]!
       if (entry === 0 || (entry & PRINT_MASK) !== print) continue
@@ -48,15 +52,13 @@ export class UsePrints {
     return 0
   }
 
-  #printOf(id: number): number {
-    const record = id * CHUNK_WORDS
+  /** Bits of the hash, which are random, and of the space. */
+  #printOf(record: number): number {
     const space = this.#words[record + META]! >>> SPACE_SHIFT
-    const mixed = Math.imul(this.#words[record]! ^ this.#words[record + 3]! ^ (space << 8), 0x9e3779b1)
-    return (mixed >>> 12) & PRINT_MASK
+    return (this.#words[record]! ^ Math.imul(space, 0x9e3779b1)) >>> (32 - TIMES_SHIFT)
   }
 
-  #setOf(id: number): number {
-    const mixed = Math.imul(this.#words[id * CHUNK_WORDS + 1]! ^ this.#words[id * CHUNK_WORDS + 2]!, 0x85ebca6b)
-    return Math.floor((((mixed ^ (mixed >>> 16)) >>> 0) / 4_294_967_296) * this.#nextWay.length)
+  #setOf(record: number): number {
+    return Math.floor(this.#words[record + 1]! * this.#scale)
   }
 }

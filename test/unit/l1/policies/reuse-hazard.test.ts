@@ -5,9 +5,8 @@ import { AGE_BUCKETS, ageBucket, bucketStart, ReuseHazard } from '../../../../sr
 function observe(hazard: ReuseHazard, reuseClass: number, age: number, count: number, watched: number): void {
   const bucket = ageBucket(age)
   for (let chunk = 0; chunk < watched; chunk += 1) {
-    const last = chunk < count ? bucket : ageBucket(4 * age)
-    for (let reached = 0; reached <= last; reached += 1) hazard.reached(reuseClass, reached)
     if (chunk < count) hazard.again(reuseClass, bucket)
+    else hazard.lost(reuseClass, ageBucket(4 * age))
   }
 }
 
@@ -56,4 +55,15 @@ it('what faded gives way to what is new', () => {
   observe(hazard, 2, 100, 500, 1000)
   hazard.update()
   expect(worthOf(hazard, 2, 10)).toBeGreaterThan(10 * worthOf(hazard, 1, 10))
+})
+
+it('what still waits lowers the worth as what is lost does', () => {
+  const [waits, lost] = [new ReuseHazard(), new ReuseHazard()]
+  for (const hazard of [waits, lost]) observe(hazard, 1, 1000, 300, 300)
+  const bucket = ageBucket(2000)
+  waits.waiting[1 * AGE_BUCKETS + bucket] = 700
+  for (let chunk = 0; chunk < 700; chunk += 1) lost.lost(1, bucket)
+  for (const hazard of [waits, lost]) hazard.update()
+  expect(waits.worth).toEqual(lost.worth)
+  expect(worthOf(waits, 1, 0)).toBeGreaterThan(0)
 })

@@ -11,6 +11,7 @@ class Load {
   readonly judge = new ReuseJudge()
   readonly next: (limit: number) => number
   now = 0
+  readonly #live: number[] = []
   #fresh = 1_000_000
 
   constructor(seed: number) {
@@ -34,10 +35,18 @@ class Load {
     }
   }
 
+  /** Of what L1 holds, the judge only counts how much is sampled: here it is what came last. */
   #ask(chunk: number, reuseClass: number, live: number): void {
     this.now += 1
     const print = printOf(chunk)
-    if ((print & this.judge.mask) === 0) this.judge.ask(print, reuseClass, this.now, live)
+    if ((print & this.judge.mask) !== 0) return
+    this.#live.push(print)
+    this.judge.enter(print)
+    while (this.#live.length > live / (this.judge.mask + 1)) {
+      const gone = this.#live.shift()!
+      if ((gone & this.judge.mask) === 0) this.judge.leave(gone)
+    }
+    this.judge.ask(print, reuseClass, this.now)
   }
 }
 
@@ -63,9 +72,19 @@ it.each([1, 2, 3])('goes by age again when what it has learnt misleads it (seed 
   expect(stepsByAge).toBeGreaterThan(0)
 })
 
+it.each([20_000, 400_000])('notices a change of load as soon after %i references', (before) => {
+  const load = new Load(4)
+  load.scan(before)
+  expect(load.judge.isByWorth).toBe(true)
+  const changed = load.now
+  while (load.judge.isByWorth && load.now < changed + 20_000) load.recent(100)
+  expect(load.now - changed).toBeLessThan(4 * LIVE)
+})
+
 it('samples a large cache, so that its shadows stay small', () => {
   const load = new Load(1)
   load.scan(400_000, 100_000)
-  expect(load.judge.mask).toBe(127)
+  expect(load.judge.mask).toBe(511)
+  expect(load.judge.sampled).toBeLessThanOrEqual(256)
   expect(load.judge.bytes).toBeLessThan(256 * 1024)
 })
