@@ -49,6 +49,8 @@ export interface MetricsServiceParts {
   readonly facts: MetricFacts
   /** Spans of the data thread, and what came with their traces; absent = nothing is traced. */
   readonly spans?: { readonly ring: SharedArrayBuffer; readonly states: TraceStates }
+  /** Of this process; absent = made here. It watches the thread as long as that lives. */
+  readonly process?: ProcessMetrics
   readonly onError: (where: string, error: unknown) => void
 }
 
@@ -61,7 +63,7 @@ export class MetricsService {
   readonly #recorder: Recorder
   readonly #clock: Clock
   readonly #reader: SnapshotReader
-  readonly #process = new ProcessMetrics()
+  readonly #process: ProcessMetrics
   readonly #exposition: Exposition
   readonly #loop: SupervisedLoop
   readonly #onError: MetricsServiceParts['onError']
@@ -73,9 +75,10 @@ export class MetricsService {
   #push: { readonly metrics: MetricsPush; readonly sender: OtlpSender } | null = null
   #traces: TraceService | null = null
 
-  constructor({ cells, clock, facts, spans, onError }: MetricsServiceParts) {
+  constructor({ cells, clock, facts, spans, process = new ProcessMetrics(), onError }: MetricsServiceParts) {
     this.#cells = cells
     this.#spans = spans ?? null
+    this.#process = process
     this.#onError = onError
     this.#recorder = new Recorder(cells)
     this.#clock = clock

@@ -1,11 +1,12 @@
 import { assert } from '../core/assert.ts'
 import { SAMPLE_ALL, sampleValue } from '../events/chunk-tag.ts'
 import { NO_ENTRY, TagIndex } from './tag-index.ts'
+import { TimeCounts } from './time-counts.ts'
 
-// How it works. Time is a counter of touches; every chunk in the history has the time of its last touch, and two
-// Fenwick trees over times hold a 1 and the chunk's bytes there. The distance of a chunk is what the trees hold
-// after its time: the distinct chunks touched since. When times run out, the chunks are renumbered in order. As long
-// as all chunks have the same length, bytes follow from counts, and their tree is left alone.
+// How it works. Time is a counter of touches; every chunk in the history has the time of its last touch, which is taken in
+// `TimeCounts`. The distance of a chunk is how many times are taken after its own: the distinct chunks touched since. When
+// times run out, the chunks are renumbered in order. As long as all chunks have the same length, bytes follow from counts;
+// from the second length on, a Fenwick tree over times holds them.
 //
 // The history is a spatial sample (Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015): a chunk is
 // followed when `sampleValue(tag) < threshold`, and distances are divided by the rate. At first every chunk is. When the
@@ -52,8 +53,8 @@ export class StackDistance {
   readonly #sizes: Float64Array
   readonly #timeOf: Int32Array
   readonly #entryAt: Int32Array // by time: entry + 1, 0 = none
-  readonly #countTree: Int32Array // 1-based
-  readonly #bytesTree: Float64Array
+  readonly #counts: TimeCounts
+  readonly #bytesTree: Float64Array // 1-based
   readonly #free: Int32Array // entries from `size` on
   #size = 0
   #limit: number
@@ -81,7 +82,7 @@ export class StackDistance {
     this.#free = Int32Array.from({ length: entries }, (_, i) => i)
     this.#index = new TagIndex(this.#tags)
     this.#entryAt = new Int32Array(this.#times)
-    this.#countTree = new Int32Array(this.#times + 1)
+    this.#counts = new TimeCounts(this.#times)
     this.#bytesTree = new Float64Array(this.#times + 1)
   }
 
@@ -174,7 +175,7 @@ export class StackDistance {
       assert(sampleValue(this.#tags[entry]!) < this.#threshold, 'chunk over the threshold')
       count += 1
       bytes += this.#sizes[entry]!
-      assert(this.#countUpTo(time) === count, 'count tree is wrong')
+      assert(this.#counts.upTo(time) === count, 'times are miscounted')
     }
     assert(count === this.#size && this.#size <= this.#capacity, 'history of another size')
     const expected = this.#isUniform ? this.#size * this.#eachBytes : this.#sums[TOTAL]!
@@ -183,7 +184,7 @@ export class StackDistance {
 
   #measure(entry: number, isBatch: boolean): void {
     const time = this.#timeOf[entry]!
-    const above = Math.max(0, this.#size - this.#countUpTo(time) - (isBatch ? this.#markCount : 0))
+    const above = Math.max(0, this.#size - this.#counts.upTo(time) - (isBatch ? this.#markCount : 0))
     const { measured } = this
     const bytes = this.#isUniform ? above * this.#eachBytes : this.#bytesAbove(time, isBatch)
     measured[CHUNKS] = above * measured[WEIGHT]!
@@ -208,19 +209,9 @@ export class StackDistance {
     this.#growBytesTree()
   }
 
-  #countUpTo(time: number): number {
-    let count = 0
-    for (let i = time + 1; i > 0; i &= i - 1) count += this.#countTree[i]!
-    return count
-  }
-
-  /** @param count 1 or -1. */
-  #add(time: number, count: number, entry: number): void {
-    const tree = this.#countTree
-    for (let i = time + 1; i < tree.length; i += i & -i) tree[i]! += count
-    if (time >= this.#markTime) this.#markCount += count
-    if (this.#isUniform) return
-    const bytes = count * this.#sizes[entry]!
+  /** The bytes of a chunk come to a time (sign 1) or leave it (sign -1); only where lengths differ. */
+  #addBytes(time: number, sign: 1 | -1, entry: number): void {
+    const bytes = sign * this.#sizes[entry]!
     for (let i = time + 1; i <= this.#times; i += i & -i) this.#bytesTree[i]! += bytes
     this.#sums[TOTAL]! += bytes
     if (time >= this.#markTime) this.#sums[MARKED]! += bytes
@@ -231,16 +222,20 @@ export class StackDistance {
     this.#now += 1
     this.#timeOf[entry] = time
     this.#entryAt[time] = entry + 1
-    this.#add(time, 1, entry)
+    this.#counts.take(time)
+    this.#markCount += 1 // the newest time is never before the mark
+    if (!this.#isUniform) this.#addBytes(time, 1, entry)
   }
 
   #unplace(entry: number): void {
     const time = this.#timeOf[entry]!
     this.#entryAt[time] = 0
-    this.#add(time, -1, entry)
+    this.#counts.give(time)
+    if (time >= this.#markTime) this.#markCount -= 1
+    if (!this.#isUniform) this.#addBytes(time, -1, entry)
   }
 
-  /** Moves all times together, in order, and builds both trees again. */
+  /** Moves all times together, in order, and counts them again. */
   #renumber(): void {
     let next = 0
     let mark = this.#size
@@ -257,12 +252,7 @@ export class StackDistance {
     this.#oldest = 0
     this.#markTime = mark
     this.#markCount = next - mark
-    this.#countTree.fill(0)
-    for (let i = 1; i <= this.#times; i += 1) {
-      if (this.#entryAt[i - 1] !== 0) this.#countTree[i]! += 1
-      const parent = i + (i & -i)
-      if (parent <= this.#times) this.#countTree[parent]! += this.#countTree[i]!
-    }
+    this.#counts.takeFirst(next)
     if (!this.#isUniform) this.#growBytesTree()
   }
 
