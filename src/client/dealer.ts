@@ -9,6 +9,7 @@ const ZMTP = {
   peerTypes: ['ROUTER', 'DEALER', 'REP'],
   messageBytesMax: 256 * 1024 * 1024,
   framesMax: 65_536,
+  isWelcoming: false,
 }
 const HELD_BYTES_MAX = 512 * 1024 * 1024
 /** Requests that wait for the connection at most. */

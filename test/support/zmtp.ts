@@ -12,6 +12,7 @@ const ROUTER = {
   peerTypes: ['DEALER', 'REQ', 'ROUTER'],
   messageBytesMax: 20 * MIB,
   framesMax: 100,
+  isWelcoming: true,
 }
 
 /** The router's side of a connection. */
@@ -38,6 +39,7 @@ export class RouterSide {
     this.connection.push(chunk)
     for (;;) {
       const event = this.connection.next()
+      if (event === 'ready') this.connection.welcome()
       this.#sent.push(...this.connection.takeOutput())
       if (event === 'message') this.messages.push(this.connection.frames.map((frame) => Buffer.from(frame)))
       if (event === 'none' || event === 'broken') {

@@ -39,6 +39,11 @@ export interface ZmtpOptions {
   readonly messageBytesMax: number
   /** Frames of a message at most. */
   readonly framesMax: number
+  /**
+   * This side says READY when it is told to (`welcome`), after it has heard who the other is: a peer that is not wanted
+   * keeps its messages. One side of two may do so.
+   */
+  readonly isWelcoming: boolean
 }
 
 /** `none` = nothing until more bytes come. */
@@ -118,6 +123,11 @@ export class ZmtpConnection {
     return this.#state === 'broken' ? 'broken' : 'none'
   }
 
+  /** Says READY: see `ZmtpOptions.isWelcoming`. */
+  welcome(): void {
+    this.#output.push(readyCommand(this.#options.socketType, this.#identity))
+  }
+
   /** What is to be sent, in order, for the handshake and for heartbeats. */
   takeOutput(): readonly Uint8Array[] {
     if (this.#output.length === 0) return this.#output
@@ -140,7 +150,7 @@ export class ZmtpConnection {
     else if (isWhole) {
       this.#input.drop(GREETING_BYTES)
       this.#state = 'handshake'
-      this.#output.push(readyCommand(this.#options.socketType, this.#identity))
+      if (!this.#options.isWelcoming) this.welcome()
     }
   }
 

@@ -96,6 +96,8 @@ export class RouterPeer {
           this.#refuse(why)
           return
         }
+        this.#connection.welcome()
+        this.#sendOutput()
       } else {
         messages += 1
         this.outbox.gather(this.#connection.hasMore)

@@ -13,6 +13,7 @@ const ZMTP = {
   peerTypes: ['DEALER', 'REQ', 'ROUTER'],
   messageBytesMax: 20 * 1024 * 1024,
   framesMax: 4096,
+  isWelcoming: true,
 }
 /** Of messages that came in part, of all peers. */
 const HELD_BYTES_MAX = 256 * 1024 * 1024

@@ -157,7 +157,7 @@ describe('a peer is refused', () => {
 describe('the handshake', () => {
   it('sends what libzmq sends', () => {
     const side = new RouterSide()
-    side.feed(GREETING)
+    side.feed(Buffer.concat([GREETING, READY_OF_DEALER()]))
     const greeting = Buffer.from(
       `ff00000000000000017f0301${Buffer.from('NULL').toString('hex')}`.padEnd(128, '0'),
       'hex',
