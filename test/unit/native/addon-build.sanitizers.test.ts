@@ -6,6 +6,7 @@ import { afterAll, expect, it, type TestContext } from 'vitest'
 import { buildAddon } from '../../../src/native/addon-build.ts'
 import { addonSources } from '../../../src/native/addon-files.ts'
 import { REPOSITORY } from '../../support/source-tree.ts'
+import { buildLibrary } from '../../support/stand-in-driver.ts'
 
 const TIMEOUT_MS = 300_000
 const FLAGS = ['-g', '-O1', '-fsanitize=address,undefined', '-fno-sanitize=vptr', '-fno-sanitize-recover=all']
@@ -52,7 +53,11 @@ async function sanitized(root: string): Promise<string> {
 
 function work(library: string, binary: string, seed: number) {
   const program = join(REPOSITORY, 'test/support/programs/addon-workout.ts')
-  return spawnSync(process.execPath, [program, binary, String(seed), '5000'], {
+  return runSanitized(library, [program, binary, String(seed), '5000'])
+}
+
+function runSanitized(library: string, argv: readonly string[]) {
+  return spawnSync(process.execPath, argv, {
     // What V8 and Node do not free at their end is no affair of the addon.
     env: { ...process.env, LD_PRELOAD: library, ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=0', NODE_OPTIONS: '' },
     encoding: 'utf8',
@@ -67,6 +72,19 @@ it('reads and writes no byte beside its arguments, whatever they are (seeds 1, 2
   const binary = await sanitized(REPOSITORY)
   for (const seed of [1, 2]) {
     const { stdout, stderr, status } = work(library, binary, seed)
+    expect({ stdout, stderr, status }).toEqual({ stdout: 'done\n', stderr: '', status: 0 })
+  }
+})
+
+it('opens, uses and closes CUDA devices as cleanly, in threads that end meanwhile too (seeds 1, 2)', {
+  timeout: TIMEOUT_MS,
+}, async (context) => {
+  const sanitizer = libraryOf(context, 'libasan.so')
+  const binary = await sanitized(REPOSITORY)
+  const driver = await buildLibrary()
+  const program = join(REPOSITORY, 'test/support/programs/cuda-workout.ts')
+  for (const seed of ['1', '2']) {
+    const { stdout, stderr, status } = runSanitized(sanitizer, [program, binary, driver, seed, '150'])
     expect({ stdout, stderr, status }).toEqual({ stdout: 'done\n', stderr: '', status: 0 })
   }
 })
