@@ -1,9 +1,14 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
 import { CudaDevice } from '../../src/l0/cuda-device.ts'
 import type { CopyBatch, Direction } from '../../src/l0/device.ts'
+import { findAddon } from '../../src/native/addon-files.ts'
 import { probeCuda } from '../../src/native/cuda.ts'
 import { missingSanitizer, stressCuda } from '../support/cuda-stress.ts'
 import { skipUnless } from '../support/skip-unless.ts'
+import { REPOSITORY } from '../support/source-tree.ts'
 import { openStandIn, standInDriver } from '../support/stand-in-driver.ts'
 import { until } from '../support/until.ts'
 
@@ -243,6 +248,13 @@ it('leaves the memory to a device that does not come to rest, and closes all the
 const manyCycles = { ...needsDriver, timeout: 600_000 }
 it('opens, moves and closes 10,000 times while calls fail, and leaves nothing behind', manyCycles, async () => {
   expect(await stressCuda([], 10_000, 1)).toMatch(/^10000 cycles, \d+ not opened, \d+ calls, 0 violations/)
+})
+
+it('does so from JavaScript too, with wrong arguments and in threads that end meanwhile', manyCycles, async () => {
+  const program = join(REPOSITORY, 'test/support/programs/cuda-workout.ts')
+  const argv = [program, findAddon(REPOSITORY)!, standIn!.library, '3', '10000']
+  const { stdout } = await promisify(execFile)(process.execPath, argv)
+  expect(stdout).toBe('done\n')
 })
 
 // Where a sanitizer is missing the test counts as skipped; in CI it fails.

@@ -1,7 +1,5 @@
 // One unattended run of the CUDA device on a machine with a GPU; needs g++ and the driver, no Node and no network.
 // Usage: check [LIBRARY [MEBIBYTES]]; '' = the usual places. Prints one JSON object a line; exits 0 when all is well.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -10,47 +8,18 @@
 #include <numeric>
 #include <random>
 
-#include "gpu.h"
-#include "json.h"
+#include "check.h"
 #include "probe.h"
 
 namespace {
 
 using namespace kvtier::cuda;
+using kvtier::check::Fences;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* METHOD_NAMES[] = {"loop", "batch", "kernel"};
 
 double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-/** Where fences come to. */
-struct Fences {
-  std::mutex lock;
-  std::condition_variable come;
-  bool isWoken = false;
-  std::shared_ptr<Outbox> outbox = std::make_shared<Outbox>([this] {
-    const std::lock_guard<std::mutex> hold(lock);
-    isWoken = true;
-    come.notify_all();
-  });
-
-  /** False when one of them failed. */
-  bool waitFor(std::size_t wanted) {
-    bool isFine = true;
-    for (std::size_t seen = 0; seen < wanted;) {
-      {
-        std::unique_lock<std::mutex> hold(lock);
-        come.wait(hold, [&] { return isWoken; });
-        isWoken = false;
-      }
-      std::vector<Fence> taken;
-      outbox->take(taken);
-      for (const auto& fence : taken) isFine = isFine && fence.result == SUCCESS;
-      seen += taken.size();
-    }
-    return isFine;
-  }
-};
 
 /** Pieces of the pool in an order of their own; on the host one after the other from `host` on. */
 void submit(Gpu& gpu, int lane, bool isStore, std::uint64_t piece, std::uint64_t host,
@@ -169,14 +138,16 @@ bool measureDevice(const GpuOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (first == "--peer" && argc > 2) return kvtier::check::runPeer(argv[2]);
+  if (first == "--loss" && argc > 2) return kvtier::check::runLoss(argv[2]);
   GpuOptions options;
-  options.library = argc > 1 ? argv[1] : "";
+  options.library = first;
   options.poolBytes = static_cast<std::uint64_t>(argc > 2 ? std::atoi(argv[2]) : 256) << 20;
   options.hostBytes = options.poolBytes * 2;
   std::printf("%s\n", probe(options.library).c_str());
-  void* memory = mmap(nullptr, options.hostBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  if (memory == MAP_FAILED) return 2;
-  options.host = static_cast<unsigned char*>(memory);
+  options.host = kvtier::check::mapHost(options.hostBytes);
+  if (options.host == nullptr) return 2;
   bool isFine = true;
   for (const Method method : {LOOP, BATCH, KERNEL}) {
     for (const std::uint64_t piece : {std::uint64_t{4} << 10, std::uint64_t{48} << 10, std::uint64_t{1} << 20}) {
@@ -184,6 +155,11 @@ int main(int argc, char** argv) {
     }
   }
   isFine = measureDevice(options) && isFine;
+  isFine = kvtier::check::checkRegistration(options.library, options.hostBytes) && isFine;
+  isFine = kvtier::check::checkPeers(options.library) && isFine;
+  // Last: on a GPU the error is real, and what other processes then see of the device is unknown.
+  std::fflush(stdout);
+  isFine = kvtier::check::checkLoss(options.library) && isFine;
   std::printf("{\"fine\":%s}\n", isFine ? "true" : "false");
   return isFine ? 0 : 1;
 }

@@ -24,6 +24,12 @@ describe('the script for a machine with a GPU', skipUnless(typeof driver !== 'st
       expect(transfersByMethod[['loop', 'batch', 'kernel'].indexOf(method)], method).toBe(2)
     }
     expect(lines.filter(({ check }) => check === 'ways')).toHaveLength(3)
+    expect(lines.filter(({ check }) => check === 'register').map(({ fine }) => fine)).toEqual([true, true, true, true])
+    // Between two processes, then with one of them dead, then an illegal address in a third.
+    expect(lines.find(({ check }) => check === 'ipc')).toMatchObject({ fine: true })
+    expect(lines.find(({ check }) => check === 'semaphores')).toMatchObject({ missing: false, fine: true })
+    expect(lines.find(({ check }) => check === 'deadPeer')).toMatchObject({ isReadable: true, result: 0, lostWith: 0 })
+    expect(lines.find(({ check }) => check === 'lost')).toMatchObject({ result: 700, lostWith: 700, fine: true })
     expect(lines.at(-1)).toEqual({ fine: true })
   })
 })

@@ -4,7 +4,6 @@ import type { Addon } from '../../../src/native/addon.ts'
 import { type CudaFunctions, FENCE_WORDS } from '../../../src/native/cuda.ts'
 import { random } from '../random.ts'
 import { openStandIn } from '../stand-in-driver.ts'
-import { until } from '../until.ts'
 
 // Opens, uses and closes devices of the stand-in driver through the functions of a binary of the addon, with right and
 // wrong arguments and failing calls; then in threads that end, or are ended, with transfers under way. Run under a
@@ -31,6 +30,7 @@ const addon = createRequire(import.meta.url)(binary!) as Addon
 const next = random(Number(seed))
 const standIn = isWorker ? null : openStandIn({ library: library! })
 let pending = 0
+let onRest: (() => void) | null = null
 
 /** A device on memory of exact sizes, or null. Two fences fit its mail. */
 function open(): CudaFunctions | null {
@@ -39,6 +39,7 @@ function open(): CudaFunctions | null {
   const ordinal = next(20) === 0 ? 7 : 0
   const device = addon.cudaOpen(library!, ordinal, POOL_BYTES, host, 1 + 2 * next(4), mail, (count) => {
     pending -= count
+    if (pending === 0) onRest?.()
   })
   return typeof device === 'string' ? null : device
 }
@@ -122,7 +123,10 @@ async function cycle(): Promise<void> {
   const isLate = next(4) === 0
   for (const stream of [0, 1]) if (device.createStream() !== stream) break
   for (let i = next(30); i > 0; i -= 1) step(device)
-  if (!isLate) await until('all fences', () => (pending === 0 ? true : undefined))
+  const isAtRest = new Promise<void>((resolve) => {
+    onRest = resolve
+  })
+  if (!isLate && pending > 0) await isAtRest
   if (!device.close(30_000)) throw new Error('the device did not come to rest')
   for (let i = 0; i < 3; i += 1) step(device)
 }
