@@ -6,6 +6,8 @@ import { referenceLru } from '../../src/replay/reference-lru.ts'
 import type { TraceBatch } from '../../src/replay/trace-batch.ts'
 import { replayOnL1 } from '../support/replay-run.ts'
 import { chats, loops, phases, popular, scans, sessions, tenants } from '../support/trace-shapes.ts'
+import { branches, tides } from '../support/trace-strangers.ts'
+import { weather } from '../support/trace-tuning.ts'
 
 /** Points, as a share: what the adaptive policy may lose against LRU on the same engine. */
 const LOSS_MAX = 0.003
@@ -31,6 +33,9 @@ describe('the adaptive policy', () => {
     { name: 'shifting phases', make: phases, seed: 13 },
     { name: 'scans', make: scans, seed: 14 },
     { name: 'tenants', make: tenants, seed: 15 },
+    { name: 'loads that follow each other', make: weather, seed: 16 },
+    { name: 'loads that grow and fade', make: tides, seed: 17 },
+    { name: 'branching agents', make: branches, seed: 18 },
   ])('loses next to nothing against LRU on $name (seed $seed)', async ({ make, seed }) => {
     for (const share of SHARES) {
       const { adaptive, lru, best } = await hits(make(seed, 4_000), share)

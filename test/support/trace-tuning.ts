@@ -169,3 +169,14 @@ export function weather(seed: number, requests: number): TraceBatch {
   }
   return writer.batch
 }
+
+/** A set of prompts that are all asked for as often, between documents that nobody brings twice. */
+export function errands(seed: number, requests: number): TraceBatch {
+  const writer = new TraceWriter(seed)
+  const { next } = writer
+  const prompts = Array.from({ length: 350 }, () => writer.fresh(6 + next(24)))
+  for (let request = 0; request < requests; request += 1) {
+    writer.ask(next(5) < 3 ? prompts[next(prompts.length)]! : writer.fresh(documentBlocks(next)))
+  }
+  return writer.batch
+}
