@@ -20,7 +20,6 @@ export class ArenaVictims {
   readonly #spans: Spans
   readonly #failedEpoch = new Float64Array(CLASS_LIMIT).fill(NEVER) // by class that asked
   readonly #neededSlots = new Float64Array(CLASS_LIMIT) // scratch, all 0 between calls
-  #isReadStopped = false // a search failed for those who read
   #cursor = 0 // extent at which the next search begins
 
   constructor(classes: SizeClasses, extents: Extents, spans: Spans) {
@@ -50,18 +49,6 @@ export class ArenaVictims {
     }
     if (best === NONE) this.#failedEpoch[cls] = this.#spans.epoch
     return best
-  }
-
-  /** A search for this class found only windows that are read, which were held while it looked. */
-  noteReadStop(cls: number): void {
-    this.#failedEpoch[cls] = this.#spans.epoch
-    this.#isReadStopped = true
-  }
-
-  /** Somebody stopped reading. */
-  noteReadEnd(): void {
-    if (this.#isReadStopped) this.#spans.epoch += 1
-    this.#isReadStopped = false
   }
 
   /** Moves every live slot out of the spans that overlap the window, and frees those spans. */

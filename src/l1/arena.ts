@@ -43,7 +43,7 @@ export type MoveSlot = (owner: number, fromSlot: number, toSlot: number) => void
  * are, add up to a span, the live slots of one window move into them, and the window changes hands. What is evicted,
  * and in which order, is what exact LRU evicts; the price is a copy of at most as many bytes as the window has.
  *
- * A held slot does not move: somebody knows its address. Nor does one that is read. allocate, free, hold and unhold are O(1).
+ * A held slot does not move: somebody knows its address. allocate, free, hold and unhold are O(1).
  */
 export class Arena {
   readonly capacityBytes: number
@@ -52,21 +52,16 @@ export class Arena {
   readonly #extents: Extents
   readonly #spans: Spans
   readonly #victims: ArenaVictims
-  readonly #eachRead: ((visit: (slot: number) => void) => void) | null
-  readonly #hold = (slot: number) => this.#spans.hold(slot)
-  readonly #unhold = (slot: number) => this.#spans.unhold(slot)
+  readonly #countReads: () => boolean
   #moving = false
 
   /**
    * @param journal what must outlive this engine; absent = nothing. Not empty = an earlier engine's: see `restore`.
-   * @param eachRead visits the slots that must not move either, and are not held one by one: asked before each move.
+   * @param countReads asked before anything moves: holds those slots that must not and are not held yet. True when
+   * there were any, or may have been.
    */
-  constructor(
-    options: ArenaShape,
-    journal: ArenaJournal | null = null,
-    eachRead: ((visit: (slot: number) => void) => void) | null = null,
-  ) {
-    this.#eachRead = eachRead
+  constructor(options: ArenaShape, journal: ArenaJournal | null = null, countReads: () => boolean = () => false) {
+    this.#countReads = countReads
     const { capacityBytes, extentBytes, extentCount } = arenaShape(options)
     this.capacityBytes = capacityBytes
     this.extentBytes = extentBytes
@@ -193,7 +188,7 @@ export class Arena {
   reclaim(cls: number, move: MoveSlot): boolean {
     assert(!this.#moving, 'reclaim within a move')
     if (this.freeSlots(cls) > 0) return true
-    const window = this.#chooseUnread(cls)
+    const window = this.#choose(cls)
     if (window < 0) return false
     this.#moving = true
     this.#victims.empty(window, this.#classes.spanExtents[cls]!, move)
@@ -201,20 +196,10 @@ export class Arena {
     return true
   }
 
-  /** Slots that `eachRead` visited may move from here on: a reclaim that they stood in the way of is worth a try. */
-  noteReadEnd(): void {
-    this.#victims.noteReadEnd()
-  }
-
-  /** The window to be emptied, in which nobody reads; or -1. Readers are asked only where there is one beside them. */
-  #chooseUnread(cls: number): number {
+  /** The window to be emptied, or -1. Holds are asked for only where there is one without them. */
+  #choose(cls: number): number {
     const window = this.#victims.choose(cls)
-    if (window < 0 || this.#eachRead === null) return window
-    this.#eachRead(this.#hold)
-    const unread = this.#victims.choose(cls)
-    this.#eachRead(this.#unhold)
-    if (unread < 0) this.#victims.noteReadStop(cls)
-    return unread
+    return window >= 0 && this.#countReads() ? this.#victims.choose(cls) : window
   }
 
   /** Whole-structure check for tests. */

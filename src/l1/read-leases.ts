@@ -50,8 +50,6 @@ export class ReadLeases {
   readonly #quarantined: number
   readonly #late = new LateReaders()
   readonly #runs: RunHolds
-  readonly #hold: (place: number) => void
-  readonly #unhold: (place: number) => void
   #pinnedBytes = 0
   #lastRun = 0
 
@@ -70,8 +68,6 @@ export class ReadLeases {
     this.#pinBytesMax = pinBytesMax
     this.#quarantined = quarantinedColumn
     this.#runs = new RunHolds(residency.table.words, residency.holds)
-    this.#hold = (place) => residency.arena.hold(place)
-    this.#unhold = (place) => residency.arena.unhold(place)
   }
 
   /** Bytes under pins; a chunk under two pins counts twice. */
@@ -139,9 +135,10 @@ export class ReadLeases {
     const residency = this.#residency
     const scratch = this.#scratch
     const { tenant, ranks } = residency.spaces.spec(space)
+    if (kind === READ) residency.slots.noteRead(count)
     const slot = this.#leases.open(kind, space, ALL_RANKS, from, owner, expiry)
     this.#appendRuns(slot, count)
-    if (kind !== READ) this.#keepSlots(count)
+    residency.slots.begin(kind, scratch, count)
     if (kind === INTERNAL) for (let at = 0; at < count; at += 1) this.#addInternal(scratch[at]!)
     else this.#runs.hold(scratch, count)
     if (kind === READ) for (let at = 0; at < count; at += 1) this.#touch(scratch[at]!, tenant, ranks)
@@ -229,8 +226,7 @@ export class ReadLeases {
       this.#closeRefs(count)
       return
     }
-    if (kind === PIN || kind === INTERNAL) this.#releaseSlots(count)
-    else residency.arena.noteReadEnd()
+    residency.slots.end(kind, scratch, count)
     if (kind === INTERNAL) for (let entry = count - 1; entry >= 0; entry -= 1) this.#dropInternal(scratch[entry]!)
     else this.#runs.drop(scratch, count)
   }
@@ -362,15 +358,5 @@ export class ReadLeases {
 
   #firstShard(id: number): number {
     return this.#residency.table.words[id * CHUNK_WORDS + FIRST_SHARD]!
-  }
-
-  #keepSlots(count: number): void {
-    const { slots } = this.#residency
-    for (let at = 0; at < count; at += 1) slots.ofChunk(this.#scratch[at]!, this.#hold)
-  }
-
-  #releaseSlots(count: number): void {
-    const { slots } = this.#residency
-    for (let at = count - 1; at >= 0; at -= 1) slots.ofChunk(this.#scratch[at]!, this.#unhold)
   }
 }

@@ -122,23 +122,29 @@ describe('an arena of two classes', () => {
     arena.verify()
   })
 
-  it('leaves slots that are read where they are, and moves them once nobody reads them', () => {
+  it('asks for holds before it moves anything, and only then', () => {
+    let asked = 0
     let read: number[] = []
-    const eachRead = (visit: (slot: number) => void) => read.forEach(visit)
-    const arena = new Arena({ capacityBytes: 8192, extentBytes: 1024 }, null, eachRead)
+    const countReads = (): boolean => {
+      asked += 1
+      for (const slot of read) arena.hold(slot)
+      return asked === 1
+    }
+    const arena: Arena = new Arena({ capacityBytes: 8192, extentBytes: 1024 }, null, countReads)
     const slots = fill(arena, arena.classOf(256))
     const large = arena.classOf(2048)
-    const first = slots.filter((slot) => arena.offsetOf(slot) % 2048 === 0)
-    read = [...first, ...first] // by two leases
+    expect(arena.reclaim(large, noMove)).toBe(false)
+    expect(asked).toBe(0)
+    read = slots.filter((slot) => arena.offsetOf(slot) % 2048 === 0)
     for (const slot of slots) if (arena.offsetOf(slot) % 1024 === 256) arena.free(slot)
     expect(arena.reclaim(large, noMove)).toBe(false)
-    arena.verify()
-    read = first.filter((_, at) => at !== 2)
-    expect(arena.reclaim(large, noMove)).toBe(false) // it was not told
-    arena.noteReadEnd()
+    expect(arena.reclaim(large, noMove)).toBe(false)
+    expect(asked).toBe(1)
+    const last = read.pop()!
+    arena.unhold(last)
+    read = []
     expect(arena.reclaim(large, () => {})).toBe(true)
-    expect(arena.offsetOf(arena.allocate(large, 99))).toBe(arena.offsetOf(first[2]!))
-    for (const slot of read) arena.free(slot) // nobody holds them
+    expect(arena.offsetOf(arena.allocate(large, 99))).toBe(arena.offsetOf(last))
     arena.verify()
   })
 
