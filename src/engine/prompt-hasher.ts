@@ -6,6 +6,8 @@ import { KnownChains } from './known-chains.ts'
 
 /** Tokens of remembered prompts, in bytes. */
 const KNOWN_BYTES_MAX = 64 * 1024 * 1024
+/** Longer prompts are hashed anew: to find them takes this thread longer, up to 0.7 ms, than others may wait. */
+const KNOWN_TOKENS_MAX = 262_144
 
 /** A prompt to hash. */
 export interface PromptQuery {
@@ -70,7 +72,7 @@ export class PromptHasher {
   extend(chain: HashChain, query: PromptQuery): true | Promise<boolean> {
     const { tokens, chunkTokens, space, asker } = query
     const chunks = Math.floor(tokens.length / chunkTokens)
-    if (chain.count === 0 && space !== null && chunks > this.#inlineChunks) {
+    if (chain.count === 0 && space !== null && this.#isWorthKnowing(tokens, chunks)) {
       if (this.#known.recall(space, tokens, chain, chunkTokens) === chunks) return true
     }
     if (this.#queue === null || chunks - chain.count <= this.#inlineChunks) {
@@ -94,8 +96,12 @@ export class PromptHasher {
     this.#queue?.leave(asker)
   }
 
+  #isWorthKnowing({ length }: Uint32Array, chunks: number): boolean {
+    return chunks > this.#inlineChunks && length <= KNOWN_TOKENS_MAX
+  }
+
   #remember(chain: HashChain, { tokens, chunkTokens, space }: PromptQuery): void {
-    if (space !== null && chain.count > this.#inlineChunks) {
+    if (space !== null && this.#isWorthKnowing(tokens, chain.count)) {
       this.#known.remember(space, tokens, chain, chunkTokens)
     }
   }

@@ -2,6 +2,7 @@ import { afterEach, expect, it } from 'vitest'
 import type { MpClient } from '../../src/client/mp-client.ts'
 import { SLICE_CHUNKS_MAX } from '../../src/engine/hash-queue.ts'
 import { ADAPTER_LIMITS_DEFAULT } from '../../src/l2/options.ts'
+import { LONG_BYTES } from '../../src/server/mp/long-messages.ts'
 import { checkLaws } from '../support/conservation-laws.ts'
 import { KIB } from '../support/engine.ts'
 import { GatedAdapter } from '../support/gated-adapter.ts'
@@ -113,4 +114,22 @@ it('forgets the prompts of a client that is gone, and of requests that ended', a
   expect(mp.prompts.waiting).toBe(0)
   expect(lane.slices).toHaveLength(1)
   lane.openForGood()
+})
+
+it('answers what comes behind a list of very many tokens in order, and for that list', async () => {
+  mp = await startMp({ l1: { capacityBytes: 256 * KIB } })
+  const [client, other] = [mp.connect(), mp.connect()]
+  for (const one of [client, other]) await one.chunkTokens()
+  await client.register(contextOf(INSTANCES.alice))
+  const start = promptOf(3, 4)
+  await storePrompt(mp, client, keyOf(start, { requestId: 'start' }), INSTANCES.alice, 3)
+  const long = new Uint32Array(LONG_BYTES / 4 + CHUNK)
+  long.set(start)
+  const key = keyOf(long, { requestId: 'long', workerId: null })
+  const asked = [client.lookup(key), client.answer('long'), client.ping(null)]
+  expect(await other.ping(null)).toBe(true)
+  await Promise.all(asked)
+  expect(await found(client, { ...key, requestId: 'again' })).toBe(4)
+  await client.endSession('again')
+  expect(await client.answer('again')).toBe(0)
 })

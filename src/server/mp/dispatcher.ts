@@ -1,7 +1,7 @@
 import { CacheError } from '../../core/errors.ts'
 import { addonOrNull } from '../../native/addon.ts'
 import { giveWay } from '../../native/give-way.ts'
-import { decodeIncoming, decodeOp } from '../../protocol/mp/codec.ts'
+import { decodeIncoming, decodeOp, type TokenMemories } from '../../protocol/mp/codec.ts'
 import type { ServedOp } from '../../protocol/mp/generations.ts'
 import type { Envelope, Incoming, Request, RequestOf } from '../../protocol/mp/messages.ts'
 import {
@@ -18,6 +18,7 @@ import { TokenCache } from '../../protocol/mp/token-cache.ts'
 import { BlockReports } from './block-reports.ts'
 import { generationFor } from './client-generation.ts'
 import { type Client, ClientTable } from './clients.ts'
+import { LongMessages } from './long-messages.ts'
 import { LookupHandlers } from './lookup-handlers.ts'
 import { type MpParts, REFUSED, type RegisteredWorker, type Reply } from './parts.ts'
 import { RecoveredGenerations } from './recovered-generations.ts'
@@ -105,6 +106,7 @@ export class Dispatcher {
   readonly #workers: WorkerHandlers
   readonly #chunkSize: ReplyPayload
   readonly #recovered = new RecoveredGenerations()
+  readonly #long: LongMessages
 
   /** @param onError told of bugs. */
   constructor(options: DispatcherOptions, parts: MpParts, send: Send, onError: (error: unknown) => void) {
@@ -121,6 +123,13 @@ export class Dispatcher {
       parts.engine.observed.peerGone(client)
     })
     this.#chunkSize = intReply(parts.engine.options.chunkTokens)
+    this.#long = new LongMessages({
+      readWords: this.#tokens.ids.readWords,
+      begin: (client, frames, tokens) => void this.#decode(client, frames, tokens, true),
+      perform: (client, frames, tokens) =>
+        this.#perform(client, this.#decode(client, frames, tokens ?? this.#tokens, tokens === null)),
+      onError,
+    })
   }
 
   get clientCount(): number {
@@ -133,17 +142,27 @@ export class Dispatcher {
     counts.requests += 1
     const nowMs = clock.nowMs()
     const client = this.#clients.heard(peer, nowMs)
-    const incoming = decodeIncoming(frames, generationFor(client, frames, this.#recovered, nowMs), {
-      tokens: this.#tokens,
+    if (this.#long.take(client, frames)) return
+    this.#perform(client, this.#decode(client, frames, this.#tokens, true))
+  }
+
+  /** @param isNew a lookup is acknowledged. */
+  #decode(client: Client, frames: readonly Uint8Array[], tokens: TokenMemories, isNew: boolean): Incoming {
+    return decodeIncoming(frames, generationFor(client, frames, this.#recovered, client.lastSeenMs), {
+      tokens,
       onOp: (op, envelope) => {
         // A scheduler waits for it, and it says nothing: the answer is asked for later.
-        if (op === 'lookup') this.#acknowledge(client, envelope, frames)
+        if (op === 'lookup' && isNew) this.#acknowledge(client, envelope, frames)
       },
     })
+  }
+
+  #perform(client: Client, incoming: Incoming): void {
+    const { counts } = this.#parts
     if (!client.survivesOtherOps && tellsOfNewer(incoming)) client.survivesOtherOps = true
     switch (incoming.kind) {
       case 'request':
-        this.#perform(client, incoming.envelope, incoming.request)
+        this.#start(client, incoming.envelope, incoming.request)
         break
       case 'foreign':
         this.#refuseForeign(client, incoming)
@@ -174,6 +193,11 @@ export class Dispatcher {
     this.#workers.forget(model, worldSize)
   }
 
+  /** What is not read yet never will be. */
+  close(): void {
+    this.#long.close()
+  }
+
   /** Takes the silent for dead. */
   sweep(): void {
     const { silentMs, graceMs } = this.#options
@@ -188,7 +212,7 @@ export class Dispatcher {
     if (frames.some(({ length }) => length > LONG_BYTES)) giveWay()
   }
 
-  #perform(client: Client, envelope: Envelope, request: Request): void {
+  #start(client: Client, envelope: Envelope, request: Request): void {
     if (request.op === 'lookup') {
       void this.#settle(this.#lookups.lookup(client, request as RequestOf<'lookup'>), NONE)
     } else if (!ORDERED.has(request.op)) {

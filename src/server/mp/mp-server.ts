@@ -165,6 +165,7 @@ export class MpServer {
   /** Takes no more requests and lets go of what clients hold. */
   close(): void {
     this.#router.close()
+    this.#dispatcher.close()
     this.#sessions.closeAll()
   }
 }
