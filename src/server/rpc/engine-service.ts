@@ -313,7 +313,9 @@ export class EngineService extends DeviceSharing implements EnginePort {
     const { engine, facts, servers } = this.#parts
     return {
       ...engineStatus(engine, facts),
-      ...this.sharingStatus(), ...servers?.() }
+      ...this.sharingStatus(),
+      ...servers?.(),
+    }
   }
 
   async readiness(): Promise<string[]> {

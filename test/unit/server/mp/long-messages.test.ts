@@ -41,9 +41,7 @@ function record(native: ReadWords | null = readWords) {
       const words = new MsgpackReader(frame!).packedWords(1 << 22, tokens?.packed)
       if (words[0] === 13) throw new Error('a bug')
       const isWhole = words.every((word) => word === words[0])
-      handled.push(
-        `${client.peer} ${isWhole ? words[0] : 'mixed'} ${tokens === null ? 'as it came' : 'in slices'}`,
-      )
+      handled.push(`${client.peer} ${isWhole ? words[0] : 'mixed'} ${tokens === null ? 'as it came' : 'in slices'}`)
     },
     onError: (error) => errors.push(error),
   })
