@@ -21,8 +21,8 @@ import { framesOf, type PromptFrames, RivalClient } from '../support/rival-clien
  * All in turn, --pairs times (8), with a pause before each, in which our engine sums what was stored, and after
  * which every side has the same claim to a processor. Other load on the
  * machine only adds time, so ratios are between the fastest of each side; medians stand in the table. What is read back
- * is compared. Servers and client have done --warmups prompts (500) of one chunk of the model before, as in service: one
- * that has just started runs code that is not compiled yet. Words: --json, --pairs N, --warmups N, --no-original.
+ * is compared. Servers and client have done --warmups prompts (2,000) of one chunk of the model before, as in service:
+ * one that has just started runs code that is not compiled yet. Words: --json, --pairs N, --warmups N, --no-original.
  */
 const MIB = 1024 * 1024
 const REQUEST_BYTES = 128 * MIB
@@ -34,6 +34,8 @@ const TARGET_MIN_MIB = 8
 const REDIS_DEPTH = 8
 const WARMUPS = 2
 const PAUSE_MS = 25
+/** As many as fit: the original refuses a prompt for which it would have to evict, and compiles nothing as it runs. */
+const ORIGINAL_WARMUPS = 40
 /** For what a server does behind its answers. */
 const WARM_PAUSE_MS = 500
 
@@ -43,7 +45,7 @@ type Move = (direction: Direction, serial: number) => Promise<number>
 
 const client = new Uint8Array(REQUEST_BYTES)
 const pairs = numberAfter('--pairs') ?? 8
-const warmups = numberAfter('--warmups') ?? 500
+const warmups = numberAfter('--warmups') ?? 2000
 
 function numberAfter(word: string): number | undefined {
   const at = process.argv.indexOf(word)
@@ -88,9 +90,9 @@ async function overWire(address: string, model: string, hidden: number, frames: 
 }
 
 /** Has a server and this client do what is timed later, with prompts of one chunk, and without the copy. */
-async function warmUp(peer: RivalClient, model: string): Promise<void> {
+async function warmUp(peer: RivalClient, model: string, prompts: number): Promise<void> {
   const frames = framesOf(1, model)
-  for (let serial = 0; serial < warmups; serial += 1) {
+  for (let serial = 0; serial < prompts; serial += 1) {
     await peer.store(frames, serial)
     await peer.retrieve(frames, serial)
   }
@@ -209,7 +211,8 @@ try {
     const resp = redis === null ? null : await RawResp.open(redis.port, REDIS_DEPTH, client)
     if (resp !== null) moves.set('redis', redisMove(resp))
     if (original !== null) moves.set('original', original.move)
-    for (const side of [ours, original]) if (side !== null) await warmUp(side.peer, model)
+    await warmUp(ours.peer, model, warmups)
+    if (original !== null) await warmUp(original.peer, model, Math.min(warmups, ORIGINAL_WARMUPS))
     const times = new Map<string, number[]>()
     const pids = new Map([['kvtier', addresses.pid]])
     if (server !== null) pids.set('original', server.pid)
