@@ -28,7 +28,6 @@ import {
   SPACE,
   storeChain,
 } from '../../../support/l2-objects.ts'
-import { makeCertificates } from '../../../support/redis-server.ts'
 import { BUCKET, needsS3Server, S3Server, s3Adapter } from '../../../support/s3-server.ts'
 import { errorDocument, S3Weather, type SeenRequest } from '../../../support/s3-weather.ts'
 import { until } from '../../../support/until.ts'
@@ -388,22 +387,5 @@ describe('an s3 adapter with a capacity', needsS3Server(), () => {
     adapter.verify()
     proxy.answer = () => undefined
     expect(await storeChain(adapter, 1, 0, 4)).toEqual(Array(4).fill(OUTCOME_OK))
-  })
-})
-
-describe('an s3 adapter over TLS', needsS3Server(), () => {
-  it('trusts the authority of tls-ca, and names the option when it is missing', async () => {
-    const certificates = makeCertificates()
-    ends.push(async () => certificates.remove())
-    const secure = await S3Server.start(certificates)
-    ends.push(() => secure.stop())
-    const adapter = await opened({ endpoint: secure.endpoint, caFile: certificates.ca })
-    await storeChain(adapter, 1, 0, 2)
-    expect(await loadChain(adapter, 1, 0, 2)).toEqual([OUTCOME_OK, OUTCOME_OK])
-    await expect(opened({ endpoint: secure.endpoint })).rejects.toMatchObject({ detail: { field: 'tls-ca' } })
-    await expect(opened({ endpoint: secure.endpoint, caFile: '/nowhere.pem' })).rejects.toMatchObject({
-      code: 'CONFIG_INVALID',
-      detail: { field: 'tls-ca' },
-    })
   })
 })
