@@ -133,8 +133,8 @@ export function parseAdapter(given: unknown, known: Known): AdapterOptions {
     throw new Refusal('write name as 1 to 64 letters, digits, ".", "_" or "-"')
   }
   const limits = parseKeys<AdapterLimits>(limitFields, entry, known)
-  if (limits.writePolicy === 'back' && known.value('--l1-policy') !== 'lru') {
-    throw new Refusal('write=back needs --l1-policy lru, for others name no chunks ahead of their eviction')
+  if (limits.writePolicy === 'back' && !['lru', 'adaptive'].includes(String(known.value('--l1-policy')))) {
+    throw new Refusal('write=back needs --l1-policy lru or adaptive, for others name no chunks ahead of their eviction')
   }
   return { name, backend: parseBackend(type, name, entry, known), limits }
 }

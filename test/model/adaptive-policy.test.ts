@@ -174,6 +174,29 @@ class Scene {
     return victim?.[0] ?? NO_CHUNK
   }
 
+  /** What leaves soon, by one walk from the victim on. */
+  walk(): number[] {
+    const walked = [this.policy.victim()]
+    this.expectedVictim()
+    for (let id = this.policy.next(walked[0]!); id !== NO_CHUNK; id = this.policy.next(id)) walked.push(id)
+    return walked
+  }
+
+  /** The walk names each leaf once, nothing that is held, and of each class the older ones first. */
+  checkWalk(): void {
+    const walked = this.walk()
+    const leaves = [...this.chunks.keys()].filter((id) => this.word(id, HOLDS) === 0 && this.word(id, CHILDREN) === 0)
+    if (leaves.length === 0) return
+    expect(new Set(walked).size).toBe(walked.length)
+    expect(walked.filter((id) => this.word(id, HOLDS) !== 0)).toEqual([])
+    expect(leaves.filter((id) => !walked.includes(id))).toEqual([])
+    const chunks = walked.slice(1).map((id) => this.chunks.get(id)!)
+    for (const [at, chunk] of chunks.entries()) {
+      const before = chunks.slice(0, at).filter((one) => !this.#judge.isByWorth || classOf(one) === classOf(chunk))
+      expect(before.every(({ stamp }) => stamp < chunk.stamp)).toBe(true)
+    }
+  }
+
   /** Evicts or removes the victim. False when there is none. */
   evict(isEvicted: boolean): boolean {
     const id = this.policy.victim()
@@ -242,6 +265,7 @@ it.each(CASES)(
       else evictions += scene.evict(next(4) !== 0) ? 1 : 0
       scene.policy.verify()
       expect(scene.policy.victim()).toBe(scene.expectedVictim())
+      if (step % 20 === 0) scene.checkWalk()
     }
     expect(evictions).toBeGreaterThan(50)
     for (const id of held) scene.holds.drop(id)

@@ -1,6 +1,7 @@
 import { assert } from '../../core/assert.ts'
 import { CHUNK_WORDS, type ChunkTable, HOLDS, META, PARENT, SPACE_SHIFT } from '../chunk-table.ts'
 import { ChunkClasses } from './chunk-classes.ts'
+import { ClassWalk } from './class-walk.ts'
 import { LeafChoice } from './leaf-choice.ts'
 import type { EvictionPolicy } from './policy.ts'
 import { ReuseJudge } from './reuse-judge.ts'
@@ -37,6 +38,7 @@ export class AdaptivePolicy implements EvictionPolicy {
   readonly #words: Uint32Array
   readonly #classes: ChunkClasses
   readonly #choice: LeafChoice
+  readonly #walk: ClassWalk
   readonly #evicted: UsePrints
 
   /** @param judge decides what to go by; one of its own when absent. */
@@ -45,6 +47,7 @@ export class AdaptivePolicy implements EvictionPolicy {
     this.#words = table.words
     this.#classes = new ChunkClasses(table)
     this.#choice = new LeafChoice(this.#classes, table.words)
+    this.#walk = new ClassWalk(this.#classes)
     this.#evicted = new UsePrints(table.words, table.capacity * REMEMBERED_RATIO)
     this.judge = judge
   }
@@ -92,7 +95,12 @@ export class AdaptivePolicy implements EvictionPolicy {
   }
 
   victim(): number {
+    this.#walk.stop()
     return this.judge.isByWorth ? this.#choice.byWorth(this.judge.worth) : this.#choice.byAge()
+  }
+
+  next(id: number): number {
+    return this.#walk.next(id, this.judge.isByWorth ? this.judge.worth : null)
   }
 
   /** The class of a live chunk. */

@@ -21,6 +21,7 @@ import type { EvictionPolicy } from './policy.ts'
 export class LruPolicy implements EvictionPolicy {
   readonly name = 'lru'
   readonly bytes = 0
+  readonly namesAll = true
   readonly #words: Uint32Array
   readonly #table: ChunkTable
   #count = 0

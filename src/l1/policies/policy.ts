@@ -28,10 +28,13 @@ export interface EvictionPolicy {
   /** The chunk to evict next. It stays until `forget` or `hold`. */
   victim(): number
   /**
-   * The free chunk that comes after `id` in the order of eviction, parents behind their children; NO_CHUNK asks for the
-   * first, and answers that there is no more. Absent where the order is made by asking.
+   * The free chunk that comes after `id` in the order of eviction, as far as that is known; NO_CHUNK asks for the first,
+   * and answers that there is no more. A walk begins there or behind a victim; until it ends nothing may change. Absent
+   * where the order is made by asking.
    */
   next?(id: number): number
+  /** `next` names every free chunk, parents behind their children. */
+  readonly namesAll?: boolean
   /** Bytes of arrays beyond the chunk table. */
   readonly bytes: number
   /** Whole-structure check for tests. */

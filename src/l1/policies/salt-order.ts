@@ -60,8 +60,8 @@ export class SaltOrder implements EvictionPolicy {
     if (this.#isOn) return
     this.#isOn = true
     this.#links = new Uint32Array(2 * (this.#words.length / CHUNK_WORDS))
-    if (this.#inner.next === undefined) this.#listByTouch()
-    else for (let id = this.#inner.next(NO_CHUNK); id !== NO_CHUNK; id = this.#inner.next(id)) this.#linkNewest(id)
+    if (this.#inner.namesAll !== true) this.#listByTouch()
+    else for (let id = this.next(NO_CHUNK); id !== NO_CHUNK; id = this.next(id)) this.#linkNewest(id)
   }
 
   get bytes(): number {

@@ -283,7 +283,11 @@ const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
   [['--l2', 'name=a,type=memory,capacity=1GiB,retries=many'], '--l2', 'retries is wrong'],
   [['--l2', 'name=a,type=memory,capacity=1GiB,admit-touches=0'], '--l2', 'admit-touches is wrong'],
   [['--l2', 'name=a,type=memory,capacity=1GiB,write=around'], '--l2', 'write is wrong'],
-  [['--l1-policy', 'arc', '--l2', 'name=a,type=memory,capacity=1GiB,write=back'], '--l2', 'needs --l1-policy lru'],
+  [
+    ['--l1-policy', 'arc', '--l2', 'name=a,type=memory,capacity=1GiB,write=back'],
+    '--l2',
+    'needs --l1-policy lru or adaptive',
+  ],
   [['--quota-default-l1', 'much'], '--quota-default-l1', 'write a size'],
   [['--simulated-device-profile', 'h900'], '--simulated-device-profile', 'write one of'],
 ]

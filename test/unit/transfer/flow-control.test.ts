@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import type { L1PolicyName } from '../../../src/l1/options.ts'
 import { ADAPTER_LIMITS_DEFAULT, type AdapterLimits } from '../../../src/l2/options.ts'
 import type { TransferOptions } from '../../../src/transfer/options.ts'
 import { KIB, makeEngine, settle } from '../../support/engine.ts'
@@ -11,11 +12,13 @@ interface Setup {
   readonly limits?: Partial<AdapterLimits>[]
   readonly transfer?: Partial<TransferOptions>
   readonly l1Bytes?: number
+  readonly policy?: L1PolicyName
 }
 
 /** An engine on adapters l2-0, l2-1..., each with limits of its own. */
-async function withAdapters(adapters: GatedAdapter[], { limits = [], transfer = {}, l1Bytes = 64 * KIB }: Setup = {}) {
-  const setup = makeEngine({ seed: 1, transfer, l1: { capacityBytes: l1Bytes } })
+async function withAdapters(adapters: GatedAdapter[], given: Setup = {}) {
+  const { limits = [], transfer = {}, l1Bytes = 64 * KIB, policy = 'lru' } = given
+  const setup = makeEngine({ seed: 1, transfer, l1: { capacityBytes: l1Bytes, policy } })
   const { engine, clock, cells, memory } = setup
   for (const [at, adapter] of adapters.entries()) {
     await engine.adapters.add(`l2-${at}`, adapter, { ...ADAPTER_LIMITS_DEFAULT, ...limits[at] })
@@ -216,57 +219,65 @@ it('stores a chunk once it was asked for often enough, by adapter', async () => 
   expect(held()).toEqual([2, 1])
 })
 
-it('writes back nothing before L1 fills, and then the oldest before they leave', async () => {
-  const adapter = new GatedAdapter()
-  const { store, run, engine, cell, cells } = await withAdapters([adapter], {
-    limits: [{ writePolicy: 'back' }],
-    transfer: { writeBackRatio: 0.5 },
-    l1Bytes: 32 * KIB,
-  })
-  for (const letter of 'abcdefgh') store(letter)
-  await run()
-  expect(adapter.calls).toEqual([])
-  for (const letter of 'ijklmnop') store(letter)
-  await run()
-  expect(adapter.inner.usage().objects).toBeGreaterThan(0)
-  await run()
-  for (let serial = 0; serial < 100; serial += 1) {
-    store(String.fromCharCode(1_000 + serial))
+it.each(['lru', 'adaptive'] as const)(
+  '%s: writes back nothing before L1 fills, and then the oldest before they leave',
+  async (policy) => {
+    const adapter = new GatedAdapter()
+    const { store, run, engine, cell, cells } = await withAdapters([adapter], {
+      limits: [{ writePolicy: 'back' }],
+      transfer: { writeBackRatio: 0.5 },
+      l1Bytes: 32 * KIB,
+      policy,
+    })
+    for (const letter of 'abcdefgh') store(letter)
     await run()
-  }
-  expect(cells.l1Tenants.sum('evictedShards')).toBeGreaterThan(80)
-  expect(cell(0, 'storeSkippedDirty')).toBe(0)
-  expect(adapter.inner.usage().objects).toBe(116)
-  engine.l1.verify()
-})
+    expect(adapter.calls).toEqual([])
+    for (const letter of 'ijklmnop') store(letter)
+    await run()
+    expect(adapter.inner.usage().objects).toBeGreaterThan(0)
+    await run()
+    for (let serial = 0; serial < 100; serial += 1) {
+      store(String.fromCharCode(1_000 + serial))
+      await run()
+    }
+    expect(cells.l1Tenants.sum('evictedShards')).toBeGreaterThan(80)
+    expect(cell(0, 'storeSkippedDirty')).toBe(0)
+    expect(adapter.inner.usage().objects).toBe(116)
+    engine.l1.verify()
+  },
+)
 
-it('evicts clean chunks first, drops dirty ones with a count, and never waits for L2', async () => {
-  const adapter = new GatedAdapter()
-  const { store, run, cell, cells, space, engine } = await withAdapters([adapter], {
-    limits: [{ writePolicy: 'back' }],
-    transfer: { writeBackRatio: 0.5 },
-    l1Bytes: 32 * KIB,
-  })
-  const isResident = (letter: string) => engine.l1.residentRun(space, chainOf(letter), 0, 1) === 1
-  for (const letter of 'abcdefghijklmnop') store(letter)
-  await run()
-  await run()
-  const clean = adapter.inner.usage().objects
-  expect(clean).toBe(16)
-  await engine.release(engine.lookup(space, chainOf('a'), 1)) // a is the newest now, and clean
-  adapter.gated.add('store')
-  for (let serial = 0; serial < 16; serial += 1) store(String.fromCharCode(1_000 + serial))
-  expect(engine.l1.usageBytes).toBe(32 * KIB)
-  for (let serial = 16; serial < 32; serial += 1) expect(store(String.fromCharCode(1_000 + serial))).toBe(1)
-  // The clean ones went, and no dirty one, although a was newer than all of b to p.
-  expect(cells.l1Tenants.sum('evictedShards')).toBe(16)
-  expect([...'abcdefghijklmnop'].filter(isResident)).toEqual([])
-  expect(cell(0, 'storeSkippedDirty')).toBe(0)
-  // Nothing clean is left and the adapter hangs: room is made all the same, and the loss is counted.
-  for (let serial = 32; serial < 40; serial += 1) expect(store(String.fromCharCode(1_000 + serial))).toBe(1)
-  expect(cell(0, 'storeSkippedDirty')).toBe(8)
-  engine.l1.verify()
-})
+it.each(['lru', 'adaptive'] as const)(
+  '%s: evicts clean chunks first, drops dirty ones with a count, and never waits for L2',
+  async (policy) => {
+    const adapter = new GatedAdapter()
+    const { store, run, cell, cells, space, engine } = await withAdapters([adapter], {
+      limits: [{ writePolicy: 'back' }],
+      transfer: { writeBackRatio: 0.5 },
+      l1Bytes: 32 * KIB,
+      policy,
+    })
+    const isResident = (letter: string) => engine.l1.residentRun(space, chainOf(letter), 0, 1) === 1
+    for (const letter of 'abcdefghijklmnop') store(letter)
+    await run()
+    await run()
+    const clean = adapter.inner.usage().objects
+    expect(clean).toBe(16)
+    await engine.release(engine.lookup(space, chainOf('a'), 1)) // a is the newest now, and clean
+    adapter.gated.add('store')
+    for (let serial = 0; serial < 16; serial += 1) store(String.fromCharCode(1_000 + serial))
+    expect(engine.l1.usageBytes).toBe(32 * KIB)
+    for (let serial = 16; serial < 32; serial += 1) expect(store(String.fromCharCode(1_000 + serial))).toBe(1)
+    // The clean ones went, and no dirty one, although a was newer than all of b to p.
+    expect(cells.l1Tenants.sum('evictedShards')).toBe(16)
+    expect([...'abcdefghijklmnop'].filter(isResident)).toEqual([])
+    expect(cell(0, 'storeSkippedDirty')).toBe(0)
+    // Nothing clean is left and the adapter hangs: room is made all the same, and the loss is counted.
+    for (let serial = 32; serial < 40; serial += 1) expect(store(String.fromCharCode(1_000 + serial))).toBe(1)
+    expect(cell(0, 'storeSkippedDirty')).toBe(8)
+    engine.l1.verify()
+  },
+)
 
 it('takes what came from the adapter for clean, and hands over again what failed', async () => {
   const adapter = new GatedAdapter()
