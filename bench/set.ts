@@ -30,8 +30,7 @@ interface CopyReport {
 }
 
 interface MpReport {
-  readonly pingCpuUs: number
-  readonly floorPingCpuUs: number
+  readonly pings: readonly [{ readonly cpuUs: number }, { readonly cpuUs: number }]
   readonly rows: readonly { readonly phase: string; readonly what: string; readonly toFloorP50: number }[]
 }
 
@@ -65,8 +64,8 @@ const SET: readonly Entry[] = [
   },
   {
     name: 'mp-wire',
-    figures: ({ rows, pingCpuUs, floorPingCpuUs }: MpReport) => [
-      ratioFigure('CPU a ping, to an echo', pingCpuUs / floorPingCpuUs, 'lower'),
+    figures: ({ rows, pings: [ours, floor] }: MpReport) => [
+      ratioFigure('CPU a ping, to an echo', ours.cpuUs / floor.cpuUs, 'lower'),
       ...rows.map((row) => ratioFigure(`${row.phase}: ${row.what}, p50 to an echo`, row.toFloorP50, 'lower')),
     ],
   },

@@ -5,14 +5,16 @@ import { type AnswerBytes, MpCycles } from '../support/mp-cycles.ts'
 import { serverTimes } from '../support/mp-dispatch.ts'
 import { capacityOf, openLoop } from '../support/mp-loops.ts'
 import { withinTime } from '../support/mp-peer.ts'
+import { NetPings } from '../support/net-pings.ts'
 import { median } from '../support/pairs.ts'
 import { SampleSet } from '../support/samples.ts'
 
 /**
- * The MP wire of an engine process: round trips, server time and waiting, beside a bare ROUTER that echoes.
+ * The MP wire of an engine process: round trips, server time and waiting, beside echoes in processes of their own.
  *
- * The prompts have 32k tokens: 128 chunks. The echo gets the same frames and gives answers of the same sizes, in a
- * process of its own, in turn with the engine. Before anything is timed, `kvtier selftest` compares bytes.
+ * The prompts have 32k tokens: 128 chunks. The floor is our transport with nothing behind it; it gets the same frames and
+ * gives answers of the same sizes, in turn with the engine. With one client a bare ROUTER of libzmq does the same, and
+ * pings go over a bare socket, too. Before anything is timed, `kvtier selftest` compares bytes.
  *
  *     closed loop   1 client, one request at a time
  *     open loop     8 and 64 clients, at half of the capacity that 8 had; a quarter of the requests stores
@@ -30,6 +32,8 @@ const PINGS = isFull ? 1 : 50 // a round
 const OPEN_MS = 3_000
 const CAPACITY_MS = isFull ? 5_000 : 500
 const CLIENTS = [8, 64]
+const ENGINE = 0
+const NET = 3
 /** For the prompts that hit, on a machine with other work. */
 const STORES_MS = 60_000
 const L1 = { size: '1GiB', chunks: '262144' }
@@ -40,6 +44,15 @@ const TARGETS_US: Readonly<Record<string, number>> = {
   'lookup acknowledged': 300,
   'lookup answer ready': 3_000,
 }
+/** As `mp-echo` names them: the floor first. */
+const ECHOES = ['transport', 'libzmq', 'net']
+
+interface Echo {
+  readonly name: string
+  readonly pid: number
+  readonly address: string
+}
+
 /** Server time of 128 chunks. */
 const PREPARE_TARGET_US = 500
 
@@ -74,17 +87,26 @@ function rowsOf(phase: string, engine: SampleSet, floor: SampleSet): Row[] {
   })
 }
 
-/** One client, one request at a time: an engine round, a floor round, and the other way round. */
-async function closedLoop(engine: MpCycles, floor: MpCycles, pids: readonly [number, number]) {
-  const samples: [SampleSet, SampleSet] = [new SampleSet(), new SampleSet()]
-  const pingCpuMs: [number, number] = [0, 0]
+/** One of those that take turns with one client. */
+interface Side {
+  readonly name: string
+  readonly pid: number
+  readonly cycles: MpCycles | NetPings
+}
+
+/** One client, one request at a time: each side a round, and then the other way round. */
+async function closedLoop(sides: readonly Side[]) {
+  const samples = sides.map(() => new SampleSet())
+  const pingCpuMs = sides.map(() => 0)
+  const order = sides.map((_, side) => side)
   for (let round = -3; round < ROUNDS; round += 1) {
-    for (const side of round % 2 === 0 ? [0, 1] : [1, 0]) {
-      const cycles = side === 0 ? engine : floor
+    for (const side of round % 2 === 0 ? order : order.toReversed()) {
+      const { cycles, pid } = sides[side]!
       const into = round < 0 ? null : samples[side]!
-      const cpuBefore = cpuMsOf(pids[side]!)
+      const cpuBefore = cpuMsOf(pid)
       for (let ping = 0; ping < PINGS; ping += 1) await cycles.ping(into)
-      if (round >= 0) pingCpuMs[side]! += cpuMsOf(pids[side]!) - cpuBefore
+      if (round >= 0) pingCpuMs[side]! += cpuMsOf(pid) - cpuBefore
+      if (cycles instanceof NetPings) continue
       for (const form of ['token_ids', 'token_bytes'] as const) {
         await cycles.hit(form, into, { suffix: `, ${form}` })
         await cycles.hit(form, into, { suffix: `, ${form}, again`, isKnown: true })
@@ -92,8 +114,15 @@ async function closedLoop(engine: MpCycles, floor: MpCycles, pids: readonly [num
       }
     }
   }
-  const pings = ROUNDS * PINGS
-  return { rows: rowsOf('1 client', ...samples), pingCpuUs: pingCpuMs.map((ms) => Math.round((ms * 1e3) / pings)) }
+  const [engine, floor, libzmq] = samples
+  const p50Us = (of: SampleSet, what: string) => Math.round(of.of(what).at(0.5) * 1e3)
+  const rows = rowsOf('1 client', engine!, floor!).map((row) => ({ ...row, libzmqP50Us: p50Us(libzmq!, row.what) }))
+  const pings = sides.map(({ name }, side) => ({
+    server: name,
+    p50Us: p50Us(samples[side]!, 'ping'),
+    cpuUs: Math.round((pingCpuMs[side]! * 1e3) / (ROUNDS * PINGS)),
+  }))
+  return { rows, pings }
 }
 
 /** Of three measurements: one may meet a pause of the machine. */
@@ -151,14 +180,22 @@ async function withEngine<Value>(
   }
 }
 
-function quietEngine(floor: string, floorPid: number, bytes: AnswerBytes) {
+function quietEngine(echoes: readonly Echo[], bytes: AnswerBytes) {
   const noStorage = () => 'none'
   return withEngine(noStorage, bytes, async ({ mp, pid }, ours) => {
-    const bare = new MpCycles(floor, true, bytes)
     say('1 client')
-    const closed = await closedLoop(ours, bare, [pid, floorPid])
-    bare.peer.close()
-    return { closed, open: await openLoops('', mp!, ours, floor, bytes) }
+    const sides: Side[] = [{ name: 'engine', pid, cycles: ours }]
+    for (const { name, pid: echoPid, address } of echoes) {
+      const port = Number(address.split(':')[1])
+      sides.push({
+        name,
+        pid: echoPid,
+        cycles: sides.length === NET ? new NetPings(port) : new MpCycles(address, true, bytes),
+      })
+    }
+    const closed = await closedLoop(sides)
+    for (const { cycles } of sides.slice(ENGINE + 1)) (cycles instanceof NetPings ? cycles : cycles.peer).close()
+    return { closed, open: await openLoops('', mp!, ours, echoes[0]!.address, bytes) }
   })
 }
 
@@ -190,17 +227,19 @@ function verdictsOf(server: Awaited<ReturnType<typeof serverTimes>>, rows: reado
 
 const bytes: AnswerBytes = new Map()
 const server = await serverTimes(isFull ? SAMPLES : 300)
-const echo = new Child('mp-echo.ts')
-const floor = `127.0.0.1:${await echo.line()}`
-const quiet = await quietEngine(floor, echo.pid, bytes)
-const busy = await busyEngine(floor, bytes)
-await echo.stop()
+const children = ECHOES.map((name) => ({ name, child: new Child('mp-echo.ts', [name]) }))
+const echoes: Echo[] = []
+for (const { name, child } of children)
+  echoes.push({ name, pid: child.pid, address: `127.0.0.1:${await child.line()}` })
+const quiet = await quietEngine(echoes, bytes)
+const busy = await busyEngine(echoes[0]!.address, bytes)
+for (const { child } of children) await child.stop()
 const rows = [...quiet.closed.rows, ...quiet.open.rows, ...busy.rows]
 const verdicts = verdictsOf(server, rows)
-const [pingCpuUs, floorPingCpuUs] = quiet.closed.pingCpuUs
+const { pings } = quiet.closed
 const rates = { quiet: quiet.open.requestsPerSecond, busy: busy.requestsPerSecond }
 if (process.argv.includes('--json')) {
-  console.log(JSON.stringify({ server, rows, verdicts, pingCpuUs, floorPingCpuUs, rates, background: busy.background }))
+  console.log(JSON.stringify({ server, rows, verdicts, pings, rates, background: busy.background }))
 } else {
   console.log('Server time, in microseconds:')
   console.table(server)
@@ -208,7 +247,8 @@ if (process.argv.includes('--json')) {
   console.table(rows)
   console.log('Targets, p50:')
   console.table(verdicts)
-  console.log(`CPU time of the server a ping: ${pingCpuUs} us, echo ${floorPingCpuUs} us`)
+  console.log('Pings, and CPU time of the server for each:')
+  console.table(pings)
   console.log(`open loop, requests a second: ${rates.quiet}, with others ${rates.busy}`)
   console.log(`others meanwhile: ${JSON.stringify(busy.background)}`)
 }

@@ -1,5 +1,6 @@
 import { encodePayload } from '../../src/protocol/mp/client-codec.ts'
 import type { KnownOp } from '../../src/protocol/mp/generations.ts'
+import { NO_PAYLOAD } from './mp-echo-payload.ts'
 import { MpPeer, opFrame } from './mp-peer.ts'
 import { contextOf, KeyFrame, PROMPT_CHUNKS, promptOf, requestFrame, type TokenForm } from './mp-prompts.ts'
 import type { SampleSet } from './samples.ts'
@@ -9,7 +10,6 @@ const instance = encodePayload.int(INSTANCE)
 const one = encodePayload.int(1)
 const nil = encodePayload.nil()
 const noData = encodePayload.bytes(new Uint8Array(0))
-const NO_PAYLOAD = 0xffff_ffff
 /** As an answer. */
 const TRUE = 0xc3
 

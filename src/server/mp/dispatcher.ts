@@ -206,7 +206,7 @@ export class Dispatcher {
     this.#clients.sweep(nowMs, silentMs, graceMs)
   }
 
-  /** A long prompt keeps this thread busy from here on: the socket's thread shall have the answer away before. */
+  /** A long prompt keeps this thread busy from here on: a client that waits for this processor shall go first. */
   #acknowledge(client: Client, envelope: Envelope, frames: readonly Uint8Array[]): void {
     this.#answer(client, envelope, NONE)
     if (frames.some(({ length }) => length > LONG_BYTES)) giveWay()
