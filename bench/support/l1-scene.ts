@@ -222,6 +222,7 @@ export class L1Scene {
 
   #storeRun(chain: HashChain): void {
     const { cache, space } = this
+    if (this.#stored === this.#isWhole.length) throw new Error('more runs than the scene can follow')
     if (cache.residentRun(space, chain, 0, RUN_CHUNKS) !== 0) throw new Error('a new run is resident')
     const lease = cache.reserve(space, 0, chain, 0, RUN_CHUNKS, 1, LEASE_MS, 'store', this.#grants)
     this.#committed.clear()
