@@ -247,6 +247,8 @@ API CUresult cuGetProcAddress_v2(const char* symbol, void** found, int wanted, u
   snprintf(name, sizeof name, "%.120s_v2", symbol);
   Dl_info self;
   *found = NULL;
+  // The one entry point whose newer ABI has other parameters.
+  if (strcmp(symbol, "cuMemcpyBatchAsync") == 0 && wanted < 13000) snprintf(name, sizeof name, "%.120s", symbol);
   if (flags == 0 && wanted <= version && dladdr((void*)cuInit, &self) != 0) {
     void* library = dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     if (library != NULL) {

@@ -257,6 +257,16 @@ API CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, size_t* byte
   return leave(OK);
 }
 
+/** The ABI of CUDA 13, without the index of what failed: whoever calls it as the one of 12.8 is found out. */
+API CUresult cuMemcpyBatchAsync_v2(CUdeviceptr* to, CUdeviceptr* from, size_t* bytes, size_t count,
+                                   struct BatchAttributes* attributes, size_t* indices, size_t attributeCount,
+                                   struct Stream* stream) {
+  (void)to, (void)from, (void)bytes, (void)count, (void)attributes, (void)indices, (void)attributeCount, (void)stream;
+  pthread_mutex_lock(&lock);
+  addCount(COUNT_VIOLATIONS, 1);
+  return leave(INVALID);
+}
+
 API CUresult cuLaunchKernel(void* function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
                             unsigned blockY, unsigned blockZ, unsigned sharedBytes, struct Stream* stream,
                             void** parameters, void** extra) {
