@@ -35,6 +35,8 @@ export function composeBenchEngine(setup: BenchEngineSetup): EngineRuntime {
     leaseCapacity: 1_024,
     leaseEntryCapacity: 65_536,
     lifecycleSampleEvery: 1,
+    isolation: 'none' as const,
+    isolationModels: 1,
     pinRatioMax: 0.5,
   }
   const engine = { chunkTokens, leaseTtlMs: 30_000, sessions: 64, sweepIntervalMs: 250, hashInlineChunks, models: 8 }

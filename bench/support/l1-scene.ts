@@ -120,6 +120,8 @@ export class L1Scene {
         leaseCapacity: 256,
         leaseEntryCapacity: 4096,
         lifecycleSampleEvery: 64,
+        isolation: 'none',
+        isolationModels: 1,
         pinRatioMax: 0.5,
       },
       {

@@ -106,6 +106,8 @@ function optionsOf(setup: PolicySetup, longest: number): L1Options {
     leaseCapacity: 64,
     leaseEntryCapacity: 2 * longest + 64,
     lifecycleSampleEvery: 64,
+    isolation: 'none',
+    isolationModels: 1,
     pinRatioMax: 0.5,
   }
 }

@@ -1,4 +1,4 @@
-import { L1_POLICIES, type L1Options } from '../l1/options.ts'
+import { L1_ISOLATIONS, L1_POLICIES, type L1Options } from '../l1/options.ts'
 import { bytes, derived, duration, type FieldTable, integer, oneOf, ratio } from './fields.ts'
 
 const GIB = 1024 ** 3
@@ -23,6 +23,18 @@ export const l1Fields = {
     ),
     'Host memory reserved for the L1 arena, in shared memory.',
     MIB,
+  ),
+  isolation: oneOf(
+    '--l1-isolation',
+    L1_ISOLATIONS,
+    'none',
+    'Who shares a segment of shared memory: all models (none), or the workers of one (model).',
+  ),
+  isolationModels: integer(
+    '--l1-isolation-models',
+    2,
+    { minimum: 1, maximum: 64 },
+    'With --l1-isolation model: equal parts that L1 is cut into, and so models at most.',
   ),
   extentBytes: bytes('--l1-extent-size', '0B', 'Bytes of one extent of the arena; 0 = chosen from the capacity.'),
   indexCapacityChunks: integer(

@@ -15,6 +15,8 @@ import { authFields, httpFields, mpFields, prometheusFields } from './server-fie
 import { tokenizerFields } from './tokenizer-fields.ts'
 import { transferFields } from './transfer-fields.ts'
 
+const PAGE_BYTES = 4096
+
 /** Every option of `serve`. Derived defaults look at earlier rows, so the order matters. */
 export const serveTables = {
   general: generalFields,
@@ -51,7 +53,7 @@ export function loadConfig(inputs: OptionInputs): LoadedConfig {
   const extra = loaded.positionals[0]
   if (extra !== undefined)
     throw invalid(printable(extra), `"${printable(extra)}" is not expected here; options start with --`)
-  const options = withOneMetricsPath(loaded.options)
+  const options = withWholeParts(withOneMetricsPath(loaded.options))
   checkTogether(options)
   return { ...loaded, options, warnings: pushWarnings(loaded) }
 }
@@ -59,6 +61,14 @@ export function loadConfig(inputs: OptionInputs): LoadedConfig {
 /** An endpoint means push, and then nothing is scraped. */
 function withOneMetricsPath(options: ServeConfig): ServeConfig {
   return options.push.endpoint === '' ? options : { ...options, prometheus: { ...options.prometheus, enabled: false } }
+}
+
+/** Parts of L1 are segments of shared memory: whole pages, and as many. The size is rounded down to that. */
+function withWholeParts(options: ServeConfig): ServeConfig {
+  const { capacityBytes, isolation, isolationModels } = options.l1
+  if (isolation === 'none') return options
+  const unit = isolationModels * PAGE_BYTES
+  return { ...options, l1: { ...options.l1, capacityBytes: Math.floor(capacityBytes / unit) * unit } }
 }
 
 function pushWarnings({ options, sources }: LoadedOptions<typeof serveTables>): string[] {
@@ -84,6 +94,10 @@ export function checkTogether(options: ServeConfig): void {
   if (l1.ghostCapacityChunks >= l1.indexCapacityChunks) {
     const pair = `--l1-ghosts is ${l1.ghostCapacityChunks} and --l1-index-chunks is ${l1.indexCapacityChunks}`
     throw invalid('--l1-ghosts', `${pair}: write fewer ghosts than the index holds`)
+  }
+  if (l1.isolation === 'model' && l1.policy !== 'lru') {
+    const why = 'each part of L1 evicts what was used least recently'
+    throw invalid('--l1-policy', `--l1-isolation is model and --l1-policy is ${l1.policy}, but ${why}: write lru`)
   }
   if (options.transfer.loadBudgetBytes > l1.capacityBytes) {
     throw invalid('--transfer-load-budget', '--transfer-load-budget is larger than --l1-size: write at most that')

@@ -9,7 +9,6 @@ export const NO_SLOT = -1
 /** 32-bit words of one row of the journal of spans. */
 export const SPAN_ROW = 2
 
-const SLOT_LIMIT = 2 ** 31 - 1
 const LIVE = 0x80000000 // state of a live slot: LIVE + its holds; of a free one: link to the next free one
 const HOLDS = 0x7fffffff
 const NONE = 0 // links are number + 1
@@ -351,7 +350,7 @@ export class Spans {
     const slots = this.#classes.spanSlots[cls]!
     const journal = this.#journal
     const isFull = journal !== null && (this.#spanCount + 1) * SPAN_ROW > journal.length
-    if (isFull || this.#slotCount + slots > SLOT_LIMIT) return -1
+    if (isFull || this.#slotCount + slots > this.#classes.slotLimit) return -1
     const span = this.#spanCount
     if (journal !== null) journal[span * SPAN_ROW] = cls + 1
     this.#spanCount += 1

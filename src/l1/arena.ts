@@ -2,7 +2,7 @@ import { assert } from '../core/assert.ts'
 import { NO_SLOT, Spans } from './arena-spans.ts'
 import { ArenaVictims } from './arena-victims.ts'
 import { Extents, NO_SPAN } from './extents.ts'
-import { type ArenaShape, arenaShape, SizeClasses } from './size-classes.ts'
+import { type ArenaShape, arenaShape, SizeClasses, SLOT_LIMIT } from './size-classes.ts'
 
 export { NO_SLOT } from './arena-spans.ts'
 export { CLASS_LIMIT, CLASS_TABLE_FULL, CLASS_TOO_LONG } from './size-classes.ts'
@@ -59,13 +59,19 @@ export class Arena {
    * @param journal what must outlive this engine; absent = nothing. Not empty = an earlier engine's: see `restore`.
    * @param countReads asked before anything moves: holds those slots that must not and are not held yet. True when
    * there were any, or may have been.
+   * @param slotLimit slots have the numbers below it.
    */
-  constructor(options: ArenaShape, journal: ArenaJournal | null = null, countReads: () => boolean = () => false) {
+  constructor(
+    options: ArenaShape,
+    journal: ArenaJournal | null = null,
+    countReads: () => boolean = () => false,
+    slotLimit = SLOT_LIMIT,
+  ) {
     this.#countReads = countReads
     const { capacityBytes, extentBytes, extentCount } = arenaShape(options)
     this.capacityBytes = capacityBytes
     this.extentBytes = extentBytes
-    this.#classes = new SizeClasses(this.extentBytes, extentCount, journal?.classes ?? null)
+    this.#classes = new SizeClasses(this.extentBytes, extentCount, journal?.classes ?? null, slotLimit)
     this.#extents = new Extents(extentCount)
     this.#spans = new Spans(this.#classes, this.#extents, journal?.spans ?? null)
     this.#victims = new ArenaVictims(this.#classes, this.#extents, this.#spans)

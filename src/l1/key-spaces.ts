@@ -1,6 +1,7 @@
 import { assert } from '../core/assert.ts'
 import { CacheError } from '../core/errors.ts'
 import type { SpaceId, TenantId } from '../core/ids.ts'
+import { ModelParts } from './model-parts.ts'
 import { SaltUsage } from './salt-usage.ts'
 
 /** World sizes are one byte on the wire. */
@@ -28,6 +29,8 @@ export interface SpaceSpec {
 export interface OpenSpace extends SpaceSpec {
   /** Row of its salt in `SaltUsage`. */
   readonly saltRow: number
+  /** The part of L1 that its chunks lie in. */
+  readonly part: number
 }
 
 /**
@@ -39,6 +42,9 @@ export class KeySpaces {
   readonly salts = new SaltUsage()
   /** Salt row by space. */
   readonly saltRows: Uint16Array
+  /** Part of L1 by space. */
+  readonly partRows: Uint16Array
+  readonly parts: ModelParts
   /** Told of each new space, before anybody else knows it. */
   onOpen: ((spec: SpaceSpec) => void) | null = null
   readonly #limit: number
@@ -46,10 +52,12 @@ export class KeySpaces {
   readonly #byKey = new Map<string, SpaceId>()
   readonly #layouts = new Map<string, SpaceSpec>() // first spec of each (model, ranks)
 
-  constructor(limit = SPACES_MAX) {
+  constructor(limit = SPACES_MAX, parts = new ModelParts({ count: 1, partBytes: 0 })) {
     assert(limit > 0 && limit <= SPACES_MAX, 'key space limit out of range')
     this.#limit = limit
     this.saltRows = new Uint16Array(limit)
+    this.partRows = new Uint16Array(limit)
+    this.parts = parts
   }
 
   get count(): number {
@@ -59,7 +67,7 @@ export class KeySpaces {
   /**
    * The id of a space, made at the first call.
    * @throws CacheError LAYOUT_MISMATCH when the (model, ranks) is known with another shard size, chunk size or
-   *   layout; BAD_REQUEST for sizes out of range; NO_ROOM past the limit.
+   *   layout; BAD_REQUEST for sizes out of range; NO_ROOM past the limit, and when the model gets no part of L1.
    */
   open(spec: SpaceSpec): SpaceId {
     const key = keyOf(spec.model, spec.salt, spec.ranks)
@@ -73,10 +81,12 @@ export class KeySpaces {
       throw new CacheError('NO_ROOM', `more than ${this.#limit} pairs of model and cache salt`, { field: 'cache_salt' })
     }
     const id = this.#specs.length as SpaceId
+    const part = this.parts.take(spec.model)
     this.onOpen?.(spec)
     const saltRow = this.salts.open(spec.salt)
     this.saltRows[id] = saltRow
-    this.#specs.push(Object.freeze({ ...spec, saltRow }))
+    this.partRows[id] = part
+    this.#specs.push(Object.freeze({ ...spec, saltRow, part }))
     this.#byKey.set(key, id)
     if (model === undefined) this.#layouts.set(layoutKey, spec)
     return id

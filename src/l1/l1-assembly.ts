@@ -1,10 +1,11 @@
 import { CopyLog } from './copy-log.ts'
 import { EvictionOrder } from './eviction-order.ts'
-import { KeySpaces } from './key-spaces.ts'
+import { KeySpaces, SPACES_MAX } from './key-spaces.ts'
 import type { L1Parts } from './l1-parts.ts'
 import { L1Recorder } from './l1-recorder.ts'
 import { heapTables } from './l1-tables.ts'
 import { Leases } from './leases.ts'
+import { ModelParts, partShape } from './model-parts.ts'
 import type { L1Options } from './options.ts'
 import { ReadLeases } from './read-leases.ts'
 import { Removal } from './removal.ts'
@@ -22,7 +23,7 @@ export type L1Assembly = ReturnType<typeof assembleL1>
 export function assembleL1(options: L1Options, parts: L1Parts) {
   const { tenants, totals } = parts
   const tables = parts.tables ?? heapTables(options)
-  const spaces = new KeySpaces()
+  const spaces = new KeySpaces(SPACES_MAX, new ModelParts(partShape(options)))
   const recorder = new L1Recorder(parts, spaces.salts, options.capacityBytes, options.lifecycleSampleEvery)
   const leases = new Leases(options.leaseCapacity, options.leaseEntryCapacity, tables.leases)
   const residency = new Residency(options, { hashKey: HASH_KEY, ...parts, recorder, spaces, tables, leases })

@@ -3,6 +3,7 @@ import type { ArenaJournal } from './arena.ts'
 import { SPAN_ROW } from './arena-spans.ts'
 import { chunkTableWords } from './chunk-table.ts'
 import { COPIES_MAX, type CopyColumns } from './copy-log.ts'
+import { partShape } from './model-parts.ts'
 import type { L1Options } from './options.ts'
 import { shardTableWords } from './shard-table.ts'
 import { arenaShape, CLASS_LIMIT, CLASS_ROW } from './size-classes.ts'
@@ -38,8 +39,8 @@ export interface L1Tables {
   readonly shards: Uint32Array
   readonly leases: LeaseColumns
   readonly copies: CopyColumns
-  /** Null when nothing is to outlive the process. */
-  readonly arena: ArenaJournal | null
+  /** By part of L1. Null when nothing is to outlive the process. */
+  readonly arenas: readonly ArenaJournal[] | null
 }
 
 /** Makes arrays, zeroed or with what an earlier engine left. */
@@ -57,7 +58,7 @@ const HEAP: Allocator = {
 
 /** Tables of this process alone. */
 export function heapTables(options: L1Options): L1Tables {
-  return { ...residentTables(options, HEAP), arena: null }
+  return { ...residentTables(options, HEAP), arenas: null }
 }
 
 /** Bytes of the tables that `mapTables` lays. */
@@ -95,13 +96,17 @@ export function mapTables(options: L1Options, memory: Uint8Array): L1Tables {
 }
 
 function layTables(options: L1Options, allocator: Allocator): L1Tables {
-  const spans = Math.min(SPANS_MAX, CLASS_LIMIT * arenaShape(options).extentCount)
-  const classes = allocator.doubles(CLASS_LIMIT * CLASS_ROW)
-  const arena = { classes, spans: allocator.words(spans * SPAN_ROW) }
-  return { arena, ...residentTables(options, allocator) }
+  const { count, partBytes } = partShape(options)
+  const shape = arenaShape({ capacityBytes: partBytes, extentBytes: options.extentBytes })
+  const spans = Math.min(SPANS_MAX, CLASS_LIMIT * shape.extentCount)
+  const arenas = Array.from({ length: count }, () => {
+    const classes = allocator.doubles(CLASS_LIMIT * CLASS_ROW)
+    return { classes, spans: allocator.words(spans * SPAN_ROW) }
+  })
+  return { arenas, ...residentTables(options, allocator) }
 }
 
-function residentTables(options: L1Options, allocator: Allocator): Omit<L1Tables, 'arena'> {
+function residentTables(options: L1Options, allocator: Allocator): Omit<L1Tables, 'arenas'> {
   const { leaseCapacity, leaseEntryCapacity } = options
   return {
     chunks: allocator.words(chunkTableWords(options.indexCapacityChunks)),

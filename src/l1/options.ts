@@ -2,10 +2,18 @@
 export const L1_POLICIES = ['lru', 's3-fifo', 'arc', 'adaptive'] as const
 export type L1PolicyName = (typeof L1_POLICIES)[number]
 
+/** Who shares a segment of shared memory, by name. */
+export const L1_ISOLATIONS = ['none', 'model'] as const
+export type L1Isolation = (typeof L1_ISOLATIONS)[number]
+
 /** Sizes and limits of the L1 tier. Units in the names; `config/` gives flags and defaults. */
 export interface L1Options {
   /** Bytes of the arena. */
   readonly capacityBytes: number
+  /** `none` = all models share the arena; `model` = it is cut into equal parts, one for each model. */
+  readonly isolation: L1Isolation
+  /** How many parts that makes. The capacity is a multiple of it. */
+  readonly isolationModels: number
   /** Bytes of one extent; a size class takes whole spans of extents. 0 = chosen from the capacity. */
   readonly extentBytes: number
   /** Chunks the index can hold, ghosts included. */

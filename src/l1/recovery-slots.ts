@@ -1,7 +1,9 @@
+import type { ArenaJournal } from './arena.ts'
 import { SPAN_ROW } from './arena-spans.ts'
 import type { L1Tables } from './l1-tables.ts'
+import { partShape } from './model-parts.ts'
 import type { L1Options } from './options.ts'
-import { arenaShape, CLASS_LIMIT, CLASS_ROW } from './size-classes.ts'
+import { type ArenaShape, arenaShape, CLASS_LIMIT, CLASS_ROW, SLOT_LIMIT } from './size-classes.ts'
 
 /** Tables that no order of stores can leave behind. The message names what is wrong. */
 export class Damage extends Error {}
@@ -10,16 +12,41 @@ export function demand(condition: boolean, damage: string): asserts condition {
   if (!condition) throw new Damage(damage)
 }
 
-/** The slots of an earlier engine's arena by number, and who claims them. @throws Damage */
-export class SlotMap {
+/** The slots of an earlier engine's arenas by number, and who claims them. @throws Damage */
+export class SlotMaps {
+  readonly #maps: readonly SlotMap[]
+
+  constructor({ arenas }: L1Tables, options: L1Options) {
+    demand(arenas !== null, 'no journal of the arena')
+    const { count, partBytes } = partShape(options)
+    demand(arenas.length === count, 'another number of parts')
+    const shape = { capacityBytes: partBytes, extentBytes: options.extentBytes }
+    this.#maps = arenas.map((journal) => new SlotMap(journal, shape, Math.floor(SLOT_LIMIT / count)))
+  }
+
+  /** The part of L1 that a slot lies in. */
+  partOf(slot: number): number {
+    return slot % this.#maps.length
+  }
+
+  /** @returns the bytes of a slot that nobody else claimed. */
+  claim(slot: number): number {
+    return this.#maps[this.partOf(slot)]!.claim(Math.floor(slot / this.#maps.length))
+  }
+
+  lengthOf(slot: number): number {
+    return this.#maps[this.partOf(slot)]!.lengthOf(Math.floor(slot / this.#maps.length))
+  }
+}
+
+/** Those of one part. */
+class SlotMap {
   readonly #bases: number[] = []
   readonly #lengths: number[] = []
   readonly #claimed: (Uint8Array | null)[] = [] // by span; null = parked
 
-  constructor({ arena }: L1Tables, options: L1Options) {
-    demand(arena !== null, 'no journal of the arena')
-    const { classes, spans } = arena
-    const { extentBytes, extentCount } = arenaShape(options)
+  constructor({ classes, spans }: ArenaJournal, shape: ArenaShape, slotLimit: number) {
+    const { extentBytes, extentCount } = arenaShape(shape)
     const taken = new Uint8Array(extentCount)
     const classCount = checkedClasses(classes, extentBytes, extentCount)
     let base = 0
@@ -38,7 +65,7 @@ export class SlotMap {
       this.#lengths.push(classes[cls * CLASS_ROW]!)
       this.#claimed.push(first < 0 ? null : new Uint8Array(slots))
       base += slots
-      demand(base < 2 ** 31, 'more slots than there are numbers')
+      demand(base <= slotLimit, 'more slots than there are numbers')
     }
   }
 

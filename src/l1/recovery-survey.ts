@@ -3,7 +3,7 @@ import { RETRIEVE_COPY, STORE_COPY } from './copy-log.ts'
 import type { L1Tables } from './l1-tables.ts'
 import { ALL_RANKS, EXPIRED_READ, EXPIRED_WRITE, leaseUnit, READ, WRITE } from './leases.ts'
 import type { L1Options } from './options.ts'
-import { Damage, demand, SlotMap } from './recovery-slots.ts'
+import { Damage, demand, SlotMaps } from './recovery-slots.ts'
 import {
   CHUNK,
   NO_SHARD,
@@ -36,6 +36,8 @@ const HASH_WORDS = 8
 export interface SurveySpace {
   readonly ranks: number
   readonly shardBytes: number
+  /** The part of L1 that its chunks lie in. */
+  readonly part: number
 }
 
 /** What of an earlier engine's tables is taken over. Every array is by record number, of the table's length. */
@@ -62,8 +64,8 @@ export interface Survey {
  * nothing that it reads: every number is checked before it is used.
  *
  *   slot of a shard   lies in a laid span, and in no other shard's
- *   READABLE          kept when its chunk is LIVE, of a known space, of this slot length, and so is its parent's of the
- *                     same rank, up to the root of the chain
+ *   READABLE          kept when its chunk is LIVE, of a known space, of this slot's length and part, and so is its
+ *                     parent's of the same rank, up to the root of the chain
  *   RESERVED          in a lease that a store is under way to: quarantined; in any other: free
  *   QUARANTINED       the same
  *   read lease        kept while a retrieval from its slots is under way; what it names stays, found or not
@@ -89,7 +91,7 @@ class Surveyor {
   readonly #tables: L1Tables
   readonly #spaces: readonly SurveySpace[]
   readonly #isLeft: (owner: number) => boolean
-  readonly #slots: SlotMap
+  readonly #slots: SlotMaps
   readonly #chunkCount: number
   readonly #chunks: Uint8Array
   readonly #shards: Uint8Array
@@ -111,7 +113,7 @@ class Surveyor {
     this.#tables = tables
     this.#spaces = spaces
     this.#isLeft = isLeft
-    this.#slots = new SlotMap(tables, options)
+    this.#slots = new SlotMaps(tables, options)
     this.#chunkCount = tables.chunks.length / CHUNK_WORDS
     this.#chunks = new Uint8Array(this.#chunkCount)
     this.#shards = new Uint8Array(tables.shards.length / SHARD_WORDS)
@@ -162,6 +164,7 @@ class Surveyor {
       const rank = words[at + RANK_STATE]! & RANK_MASK
       const isOfChunk = (meta & STATE_MASK) === LIVE || (meta & STATE_MASK) === DOOMED
       if (!isOfChunk || space === undefined || rank >= space.ranks || space.shardBytes !== lengthBytes) continue
+      if (space.part !== this.#slots.partOf(words[at + SLOT]!)) continue
       demand(this.#shardOf(id, rank) === NO_SHARD, 'a rank of a chunk has two shards')
       this.#nextShard[shard] = this.#firstShard[id]!
       this.#firstShard[id] = shard
@@ -352,8 +355,9 @@ class Surveyor {
     for (const shard of shards) {
       const state = (words[shard * SHARD_WORDS + RANK_STATE]! >>> SHARD_STATE_SHIFT) & SHARD_STATE_MASK
       if (state !== RESERVED && state !== QUARANTINED) continue
-      const lengthBytes = this.#slots.lengthOf(words[shard * SHARD_WORDS + SLOT]!)
-      demand(lengthBytes === space.shardBytes, 'a slot of another length than its writer was given')
+      const slot = words[shard * SHARD_WORDS + SLOT]!
+      const isOfSpace = this.#slots.lengthOf(slot) === space.shardBytes && this.#slots.partOf(slot) === space.part
+      demand(isOfSpace, 'a slot of another length or part than its writer was given')
       this.#shards[shard] = QUARANTINED
     }
   }

@@ -15,6 +15,7 @@ import {
 } from './chunk-table.ts'
 import type { RemoveReason, Residency } from './residency.ts'
 import { CHUNK, SHARD_WORDS } from './shard-table.ts'
+import { ANY_PART } from './victims.ts'
 
 const MARKS = MARK_INSIDE | MARK_OUTSIDE
 
@@ -45,7 +46,7 @@ export class Removal {
     const residency = this.#residency
     let evicted = 0
     while (residency.recorder.usageBytes > targetBytes && evicted < maxChunks) {
-      const id = residency.victims.next()
+      const id = residency.victims.next(ANY_PART)
       if (id === NO_CHUNK) break
       residency.evict(id)
       evicted += 1

@@ -27,6 +27,7 @@ import { EXPIRED_WRITE, type Leases, NO_SLOT as NO_LEASE_SLOT, WRITE } from './l
 import type { Residency } from './residency.ts'
 import { CHUNK, NO_SHARD, QUARANTINED, READABLE, SHARD_WORDS, SLOT } from './shard-table.ts'
 import type { SlotList } from './slot-list.ts'
+import { ANY_PART } from './victims.ts'
 
 /** What a reservation is for: bytes from a client, or bytes from L2. */
 export type ReservePurpose = 'store' | 'load'
@@ -111,7 +112,7 @@ export class Reservations {
     this.#allowedBytes = Math.max(residency.arena.extentBytes, spec.shardBytes)
     let parent = from === 0 ? NO_CHUNK : residency.findLive(space, chain.words, (from - 1) * HASH_WORDS)
     if (from > 0 && (parent === NO_CHUNK || this.#shardOf(parent, rank) === NO_SHARD)) return NO_LEASE
-    const cls = this.#sizeClass(space, spec.shardBytes)
+    const cls = this.#sizeClass(space, spec)
     let lease = NO_LEASE_SLOT
     let index = from
     for (; index < to; index += 1) {
@@ -272,10 +273,10 @@ export class Reservations {
       return NO_CHUNK
     }
     let shard = residency.shards.allocate(id, rank, this.#recorder.stamp)
-    if (shard === NO_SHARD && this.#evictOne()) shard = residency.shards.allocate(id, rank, this.#recorder.stamp)
+    if (shard === NO_SHARD && this.#evictOne(ANY_PART)) shard = residency.shards.allocate(id, rank, this.#recorder.stamp)
     if (shard !== NO_SHARD) {
       while (!residency.placeShard(shard, cls, spec)) {
-        if (residency.reclaim(cls) || this.#evictOne()) continue
+        if (residency.reclaim(cls) || this.#evictOne(spec.part)) continue
         residency.shards.free(shard)
         shard = NO_SHARD
         break
@@ -314,7 +315,7 @@ export class Reservations {
     const { table, holds } = this.#residency
     if (parent !== NO_CHUNK) holds.hold(parent)
     let id = NO_CHUNK
-    while (id === NO_CHUNK && (this.#residency.dropOldestGhost() || this.#evictOne())) {
+    while (id === NO_CHUNK && (this.#residency.dropOldestGhost() || this.#evictOne(ANY_PART))) {
       id = table.insert(space, chain.words, index * HASH_WORDS)
     }
     if (parent !== NO_CHUNK) holds.drop(parent)
@@ -341,9 +342,9 @@ export class Reservations {
     return true
   }
 
-  /** Evicts the policy's victim within the bound of this reservation. */
-  #evictOne(): boolean {
-    const id = this.#residency.victims.next()
+  /** Evicts a victim of the part within the bound of this reservation. */
+  #evictOne(part: number): boolean {
+    const id = this.#residency.victims.next(part)
     if (id === NO_CHUNK || !this.#mayEvict(id)) return false
     this.#evictedBytes += this.#residency.evict(id)
     this.#hasEvicted = true
@@ -370,10 +371,10 @@ export class Reservations {
     return this.#residency.shards.ofRank(this.#residency.table.words[id * CHUNK_WORDS + FIRST_SHARD]!, rank)
   }
 
-  #sizeClass(space: SpaceId, shardBytes: number): number {
+  #sizeClass(space: SpaceId, { shardBytes, part }: OpenSpace): number {
     let cls = this.#classOf[space]
     if (cls === undefined) {
-      cls = this.#residency.arena.classOf(shardBytes)
+      cls = this.#residency.arena.classOf(shardBytes, part)
       this.#classOf[space] = cls
     }
     return cls

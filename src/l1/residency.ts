@@ -1,7 +1,8 @@
 import { assert } from '../core/assert.ts'
 import type { CounterTable } from '../core/counters.ts'
 import type { SpaceId } from '../core/ids.ts'
-import { Arena, NO_SLOT } from './arena.ts'
+import { NO_SLOT } from './arena.ts'
+import { openArena, type SlotArena } from './arena-parts.ts'
 import {
   ANCHORED,
   CHILDREN,
@@ -30,8 +31,7 @@ import type { L1Field, L1Recorder, L1TenantField } from './l1-recorder.ts'
 import type { L1Tables } from './l1-tables.ts'
 import type { Leases } from './leases.ts'
 import type { L1Options } from './options.ts'
-import { makePolicy } from './policies/make-policy.ts'
-import { SaltOrder } from './policies/salt-order.ts'
+import type { GroupOrder } from './policies/group-order.ts'
 import { ReadSlots } from './read-slots.ts'
 import {
   ALLOCATED_MS,
@@ -78,8 +78,8 @@ export class Residency {
   readonly table: ChunkTable
   readonly shards: ShardTable
   readonly slots: ReadSlots
-  readonly arena: Arena
-  readonly policy: SaltOrder
+  readonly arena: SlotArena
+  readonly policy: GroupOrder
   readonly holds: HoldTree
   readonly victims: Victims
   readonly altered = new Set<number>() // DOOMED chunks that nobody may read: their bytes are wrong
@@ -93,15 +93,22 @@ export class Residency {
   readonly #move: (owner: number, fromSlot: number, toSlot: number) => void
 
   constructor(options: L1Options, parts: ResidencyParts) {
-    const { chunks, shards, arena } = parts.tables
+    const { chunks, shards, arenas } = parts.tables
     this.table = new ChunkTable(options.indexCapacityChunks, parts.hashKey, chunks)
     this.shards = new ShardTable(options.indexCapacityShards, shards)
     this.slots = new ReadSlots(parts.leases, this.table.words, this.shards.words)
-    this.arena = new Arena(options, arena, () => this.slots.count())
+    this.arena = openArena(parts.spaces.parts, options.extentBytes, arenas, () => this.slots.count())
     this.slots.holdIn(this.arena)
-    this.policy = new SaltOrder(makePolicy(options.policy, this.table), this.table, parts.spaces.saltRows)
+    this.victims = new Victims({
+      table: this.table,
+      arena: this.arena,
+      spaces: parts.spaces,
+      policy: options.policy,
+      isClean: parts.isClean,
+      anchor: (id) => this.anchor(id),
+    })
+    this.policy = this.victims.policy
     this.holds = new HoldTree(this.table, this.policy, (id) => this.#leave(id))
-    this.victims = new Victims(this.table.words, this.policy, (id) => this.anchor(id), parts.isClean)
     this.spaces = parts.spaces
     this.recorder = parts.recorder
     this.#onEvicted = parts.onEvicted

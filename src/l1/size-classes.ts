@@ -16,6 +16,9 @@ const PAGE_BYTES = 4096
 const EXTENT_BYTES_MIN = 1024 * 1024
 const EXTENT_BYTES_MAX = 32 * 1024 * 1024
 
+/** Numbers of slots, of an arena that has them to itself. */
+export const SLOT_LIMIT = 2 ** 31 - 1
+
 /** 64-bit words of one row of the journal of classes. */
 export const CLASS_ROW = 3
 
@@ -96,12 +99,20 @@ export class SizeClasses {
   readonly spanExtents = new Uint32Array(CLASS_LIMIT)
   readonly spanSlots = new Uint32Array(CLASS_LIMIT)
   count = 0
+  /** Slot numbers at most, over all classes. */
+  readonly slotLimit: number
   readonly #extentBytes: number
   readonly #extentCount: number
   readonly #journal: Float64Array | null
 
   /** @param journal CLASS_LIMIT rows, for `restore` in a later process. */
-  constructor(extentBytes: number, extentCount: number, journal: Float64Array | null = null) {
+  constructor(
+    extentBytes: number,
+    extentCount: number,
+    journal: Float64Array | null = null,
+    slotLimit: number = SLOT_LIMIT,
+  ) {
+    this.slotLimit = slotLimit
     this.#extentBytes = extentBytes
     this.#extentCount = extentCount
     this.#journal = journal

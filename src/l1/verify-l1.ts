@@ -204,7 +204,7 @@ function checkParent(residency: Residency, id: number): void {
 }
 
 function checkShards(residency: Residency, leases: Leases, inChunks: number, counted: LeaseCounts): Recount {
-  const { shards, arena } = residency
+  const { shards, arena, spaces } = residency
   const readableShards = new Map<number, number>()
   const usageBytes = new Map<number, number>()
   let free = shards.capacity + 1 - shards.endId
@@ -231,6 +231,7 @@ function checkShards(residency: Residency, leases: Leases, inChunks: number, cou
     }
     const spec = id === NO_CHUNK ? residency.spaces.spec(spaceOfWriter.get(shard)! as never) : residency.specOf(id)
     assert(arena.lengthOf(slot) === spec.shardBytes, 'a slot of the wrong length')
+    assert(Math.floor(arena.offsetOf(slot) / spaces.parts.partBytes) === spec.part, 'a shard in the part of another')
     usageBytes.set(spec.tenant, (usageBytes.get(spec.tenant) ?? 0) + spec.shardBytes)
     total += spec.shardBytes
     if (state === READABLE && residency.stateOf(id) === LIVE) {

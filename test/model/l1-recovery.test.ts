@@ -7,12 +7,13 @@ import { RETRIEVE_COPY, STORE_COPY } from '../../src/l1/copy-log.ts'
 import { L1Cache } from '../../src/l1/l1-cache.ts'
 import { mappedTableBytes, mapTables } from '../../src/l1/l1-tables.ts'
 import type { L1Options } from '../../src/l1/options.ts'
+import { ModelParts, partShape } from '../../src/l1/model-parts.ts'
 import { L1_POLICIES } from '../../src/l1/options.ts'
 import { surveyTables } from '../../src/l1/recovery-survey.ts'
 import { SlotList } from '../../src/l1/slot-list.ts'
 import { fusedTables, Killed, StoreFuse } from '../support/killed-tables.ts'
 import { chainOf, SMALL_L1, TENANT_ROWS } from '../support/l1.ts'
-import { anyPath, type L1Shape, openSpaces } from '../support/l1-shapes.ts'
+import { anyPath, type L1Shape, modelOf, openSpaces, PARTED } from '../support/l1-shapes.ts'
 import { random } from '../support/random.ts'
 
 const TTL = 50
@@ -56,6 +57,7 @@ const SHAPES: readonly L1Shape[] = [
       { salt: 'b', ranks: 1, shardBytes: 4, tenant: 1 },
     ],
   },
+  PARTED,
 ]
 
 /** A copy that was granted, by an engine that may be dead by now. */
@@ -130,7 +132,9 @@ class Scene {
 
   /** As `restart`; false when the survey finds damage. */
   tryRestart(): boolean {
-    const survey = surveyTables(this.tables, this.options, this.shape.spaces, (owner) => owner < WORKERS)
+    const parts = new ModelParts(partShape(this.options))
+    const spaces = this.shape.spaces.map((space) => ({ ...space, part: parts.take(modelOf(space)) }))
+    const survey = surveyTables(this.tables, this.options, spaces, (owner) => owner < WORKERS)
     if (typeof survey === 'string') return false
     this.open()
     this.cache.recover(survey)
@@ -309,7 +313,9 @@ class Scene {
 }
 
 const CASES = SHAPES.flatMap((shape) =>
-  L1_POLICIES.flatMap((policy) => [1, 2].map((seed) => ({ shape, policy, seed }))),
+  (shape === PARTED ? (['lru'] as const) : L1_POLICIES).flatMap((policy) =>
+    [1, 2].map((seed) => ({ shape, policy, seed })),
+  ),
 )
 
 it.each(CASES)(
@@ -366,7 +372,7 @@ it.each([1, 2, 3, 4])('trusts nothing that it finds (seed %i)', (seed) => {
     for (let step = 0; step < 40; step += 1) scene.step()
     const kept = words.slice()
     const columns = [...Object.values(scene.tables.leases), ...Object.values(scene.tables.copies)]
-    const tables = [scene.tables.shards, scene.tables.chunks, ...Object.values(scene.tables.arena!), ...columns]
+    const tables = [scene.tables.shards, scene.tables.chunks, ...scene.tables.arenas!.flatMap((one) => Object.values<Uint32Array | Float64Array>({ ...one })), ...columns]
     for (let spoilt = 0; spoilt <= scene.next(4); spoilt += 1) {
       const table = tables[scene.next(tables.length)]!
       const used = Math.min(table.length, 200)

@@ -76,6 +76,8 @@ export function makeEngine({
         leaseCapacity: 256,
         leaseEntryCapacity: 8_192,
         lifecycleSampleEvery: 1,
+        isolation: 'none',
+        isolationModels: 1,
         pinRatioMax: 0.3,
         ...l1,
       },

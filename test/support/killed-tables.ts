@@ -38,7 +38,7 @@ export function fusedTables(tables: L1Tables, fuse: StoreFuse): L1Tables {
     shards: fused(tables.shards, fuse),
     leases: wrap(tables.leases),
     copies: wrap(tables.copies),
-    arena: tables.arena === null ? null : wrap(tables.arena),
+    arenas: tables.arenas?.map(wrap) ?? null,
   }
 }
 

@@ -7,13 +7,36 @@ import { openSpace } from './l1.ts'
 export interface L1Shape {
   readonly name: string
   readonly options: Partial<L1Options>
-  readonly spaces: readonly { salt: string; ranks: number; shardBytes: number; tenant: number }[]
+  readonly spaces: readonly ShapedSpace[]
 }
 
-/** Every eviction policy that a model test must hold for. */
+export interface ShapedSpace {
+  readonly salt: string
+  readonly ranks: number
+  readonly shardBytes: number
+  readonly tenant: number
+  /** Absent = one for each layout. */
+  readonly model?: string
+}
+
+/** Three models, each with a part of L1 of its own, one of them with two layouts that change places in it. */
+export const PARTED: L1Shape = {
+  name: 'three models with parts of their own',
+  options: { capacityBytes: 360, extentBytes: 12, isolation: 'model', isolationModels: 3 },
+  spaces: [
+    { model: 'A', salt: 'a', ranks: 1, shardBytes: 4, tenant: 0 },
+    { model: 'B', salt: 'a', ranks: 2, shardBytes: 3, tenant: 1 },
+    { model: 'C', salt: 'a', ranks: 1, shardBytes: 4, tenant: 2 },
+    { model: 'C', salt: 'b', ranks: 2, shardBytes: 9, tenant: 3 },
+  ],
+}
+
+export function modelOf({ model, ranks, shardBytes }: ShapedSpace): string {
+  return model ?? `m${ranks}-${shardBytes}`
+}
 
 export function openSpaces(cache: L1Cache, shape: L1Shape): SpaceId[] {
-  return shape.spaces.map((spec) => openSpace(cache, { ...spec, model: `m${spec.ranks}-${spec.shardBytes}` }))
+  return shape.spaces.map((spec) => openSpace(cache, { ...spec, model: modelOf(spec) }))
 }
 
 /** A path of 1 to 6 names out of three, so that paths meet often. */

@@ -43,6 +43,8 @@ export const SMALL_L1: L1Options = {
   leaseCapacity: 32,
   leaseEntryCapacity: 512,
   lifecycleSampleEvery: 1,
+  isolation: 'none',
+  isolationModels: 1,
   pinRatioMax: 0.5,
 }
 

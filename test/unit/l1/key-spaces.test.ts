@@ -21,7 +21,7 @@ it('opens a space once', () => {
   expect(spaces.count).toBe(1)
   expect(spaces.find('m', 's', 2)).toBe(id)
   expect(spaces.find('m', 's', 1)).toBe(-1)
-  expect(spaces.spec(id)).toEqual({ ...SPEC, saltRow: 0 })
+  expect(spaces.spec(id)).toEqual({ ...SPEC, saltRow: 0, part: 0 })
 })
 
 it('keeps pairs apart whatever the strings hold', () => {

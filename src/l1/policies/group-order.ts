@@ -16,19 +16,20 @@ import type { EvictionPolicy } from './policy.ts'
 const NO_ENTRY = 0
 
 /**
- * The free chunks of each cache salt by recency, beside a policy that orders those of all salts: for quotas, which
- * evict a tenant's own chunks, leaf first. It stands in front of the policy and hears what the policy hears.
+ * The free chunks of each group of key spaces by recency, beside a policy that orders those of all. A group is a cache
+ * salt, for quotas, which evict a tenant's own chunks; or a part of L1, whose room only its own chunks can give. It
+ * stands in front of the policy and hears what the policy hears.
  *
- *   chunk order   entry id: newer and older neighbour among the free chunks of its salt     8 bytes a chunk
- *   salt row      entry: its oldest and its newest
+ *   chunk order   entry id: newer and older neighbour among the free chunks of its group     8 bytes a chunk
+ *   row of group  entry: its oldest and its newest
  *
- * A list is the part of the order in holds.ts that belongs to one salt. Parent and child are of one salt, so the claim
- * there holds for each list: the oldest one has no live child.
+ * A list is the piece of the order in holds.ts that belongs to one group. Parent and child are of one space, so the
+ * claim there holds for each list: the oldest one has no live child.
  *
- * Without a quota there are no lists: `enable` makes them, in the order of the policy, or by the last touch under one
- * that keeps no order. From an empty table that costs nothing, else some 100 ns a chunk, once.
+ * Without `enable` there are no lists: it makes them, in the order of the policy, or by the last touch under one that
+ * keeps no order. From an empty table that costs nothing, else some 100 ns a chunk, once.
  */
-export class SaltOrder implements EvictionPolicy {
+export class GroupOrder implements EvictionPolicy {
   readonly name: string
   readonly #inner: EvictionPolicy
   readonly #words: Uint32Array
@@ -36,14 +37,14 @@ export class SaltOrder implements EvictionPolicy {
   #links = new Uint32Array(0)
   /** Pairs (oldest, newest): of row at 2 row. */
   #ends = new Uint32Array(32)
-  /** Salt row by space. */
-  readonly #saltRows: Uint16Array
+  /** Row of its group by space. */
+  readonly #rows: Uint16Array
   #listed = new Uint8Array(0)
   readonly #table: ChunkTable
   #isOn = false
 
-  constructor(inner: EvictionPolicy, table: ChunkTable, saltRows: Uint16Array) {
-    this.#saltRows = saltRows
+  constructor(inner: EvictionPolicy, table: ChunkTable, rows: Uint16Array) {
+    this.#rows = rows
     this.name = inner.name
     this.#inner = inner
     this.#words = table.words
@@ -68,10 +69,15 @@ export class SaltOrder implements EvictionPolicy {
     return this.#inner.bytes + this.#links.byteLength
   }
 
-  /** The least recent free chunk of a salt, which is a leaf, or NO_CHUNK. */
+  /** The least recent free chunk of a group, which is a leaf, or NO_CHUNK. */
   oldest(row: number): number {
     this.enable()
     return this.#ends[2 * row] ?? NO_CHUNK
+  }
+
+  /** The free chunk of the same group that is next more recent, or NO_CHUNK. The lists are kept. */
+  newer(id: number): number {
+    return this.#links[2 * id]!
   }
 
   admit(id: number): void {
@@ -121,15 +127,15 @@ export class SaltOrder implements EvictionPolicy {
       let last = NO_ENTRY
       for (let id = this.#ends[2 * row]!; id !== NO_ENTRY; id = this.#links[2 * id]!) {
         const record = id * CHUNK_WORDS
-        assert(this.#rowOf(id) === row, 'a salt lists a chunk of another')
-        assert(this.#words[record + HOLDS] === 0, 'a salt lists a held chunk')
-        assert(this.#links[2 * id + 1] === last, 'the list of a salt is torn')
-        assert(seen[this.#words[record + PARENT]!] === 0, 'a parent is older than its child, within a salt')
+        assert(this.#rowOf(id) === row, 'a group lists a chunk of another')
+        assert(this.#words[record + HOLDS] === 0, 'a group lists a held chunk')
+        assert(this.#links[2 * id + 1] === last, 'the list of a group is torn')
+        assert(seen[this.#words[record + PARENT]!] === 0, 'a parent is older than its child, within a group')
         assert(seen[id] === 0, 'a chunk is listed twice')
         seen[id] = 1
         last = id
       }
-      assert(this.#ends[2 * row + 1] === last, 'the newest of a salt is not its last')
+      assert(this.#ends[2 * row + 1] === last, 'the newest of a group is not its last')
     }
     this.#listed = seen
   }
@@ -166,7 +172,7 @@ export class SaltOrder implements EvictionPolicy {
   }
 
   #rowOf(id: number): number {
-    return this.#saltRows[this.#words[id * CHUNK_WORDS + META]! >>> SPACE_SHIFT]!
+    return this.#rows[this.#words[id * CHUNK_WORDS + META]! >>> SPACE_SHIFT]!
   }
 
   #linkNewest(id: number): void {
