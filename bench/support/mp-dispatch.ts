@@ -74,7 +74,7 @@ class ServerInPlace {
       clock,
       queryHoldMs: 0,
       counts: newCounts(),
-      segment: { name: 'none', bytes: ARENA_BYTES, restoreName() {}, isOnlyOurs: () => false },
+      segments: [{ name: 'none', bytes: ARENA_BYTES, restoreName() {}, isOnlyOurs: () => false }],
       log: { info: () => {}, warn: (_detail: object, text: string) => fail(text) },
       journal: null,
     }

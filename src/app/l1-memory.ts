@@ -9,16 +9,24 @@ import { CacheError } from '../core/errors.ts'
 import type { TenantId } from '../core/ids.ts'
 import { KeySpaces } from '../l1/key-spaces.ts'
 import { type L1Tables, mappedTableBytes, mapTables } from '../l1/l1-tables.ts'
+import { PARTS_MAX, partShape } from '../l1/model-parts.ts'
 import { type Survey, surveyTables } from '../l1/recovery-survey.ts'
 import { capability } from '../native/capability.ts'
-import { openSegment, privateSegment, reopenSegment, type SharedSegment } from '../native/shared-memory.ts'
+import { openParts, type PartedSegment, partName, reopenParts } from '../native/segment-parts.ts'
+import {
+  openSegment,
+  privateSegment,
+  removeSegment,
+  reopenSegment,
+  type SharedSegment,
+} from '../native/shared-memory.ts'
 import { bootIdOf, headerFor, readHeader, type TableHeader, whyForeign, writeHeader } from './table-header.ts'
 import { type JournalContents, WarmJournal } from './warm-journal.ts'
 
 /** Bytes in front of the tables, for what they are. */
 const HEADER_BYTES = 4096
 const IDENTITY = 'l1-memory.json'
-const NOTHING: JournalContents = { spaces: [], models: [], workers: [] }
+const NOTHING: JournalContents = { parts: [], spaces: [], models: [], workers: [] }
 
 /** What is left to take over of the engine before this one. */
 export interface Leftover {
@@ -29,6 +37,8 @@ export interface Leftover {
 /** L1's memory, and the tables that say what lies in it. */
 export interface L1Memory {
   readonly segment: SharedSegment
+  /** By part of L1: what other processes map. */
+  readonly segments: readonly SharedSegment[]
   /** Undefined = on the heap: nothing outlives this process. */
   readonly tables?: L1Tables
   /** Reading of the clock from which stamps in the tables count. */
@@ -69,7 +79,7 @@ class ColdStart extends Error {}
  * new memory, and a line in the log that says why.
  *
  *   DATA_DIR/l1-memory.json   uuid and boot id: which segment it is, and whether it can still be there
- *   NAME                      the segment: the bytes of L1, mapped by workers
+ *   NAME                      the segment: the bytes of L1, mapped by workers; NAME.p0, NAME.p1, ... when it is in parts
  *   NAME.index                header, then the tables, mapped by the engine
  *   NAME.journal              the names behind their numbers
  *
@@ -80,7 +90,8 @@ class ColdStart extends Error {}
 export async function openL1Memory(parts: L1MemoryParts): Promise<L1Memory> {
   if (!capability().sharedMemory.available) {
     const segment = privateSegment(parts.config.l1.capacityBytes)
-    return { segment, journal: null, leftover: null, close: () => segment.close() }
+    const segments = Array.from({ length: partShape(parts.config.l1).count }, () => segment)
+    return { segment, segments, journal: null, leftover: null, close: () => segment.close() }
   }
   return await new L1MemoryOpener(parts).open()
 }
@@ -111,6 +122,14 @@ class L1MemoryOpener {
     return HEADER_BYTES + mappedTableBytes(this.#parts.config.l1)
   }
 
+  get #partCount(): number {
+    return partShape(this.#parts.config.l1).count
+  }
+
+  get #isParted(): boolean {
+    return this.#parts.config.l1.isolation === 'model'
+  }
+
   get #journalPath(): string {
     return join(this.#directory, `${this.#parts.name}.journal`)
   }
@@ -126,16 +145,18 @@ class L1MemoryOpener {
     if (why !== undefined) throw new ColdStart(why)
     const contents = WarmJournal.read(this.#journalPath, identity.uuid)
     if (contents === undefined) throw new ColdStart('the list of its key spaces is gone')
-    if (!areSpaces(contents, config.engine.chunkTokens)) throw new ColdStart('the list of its key spaces is damaged')
+    const partOf = partsOf(contents, this.#partCount)
+    if (partOf === undefined || !areSpaces(contents, config.engine.chunkTokens))
+      throw new ColdStart('the list of its key spaces is damaged')
     const index = await this.#reopen(`${name}.index`, this.#tableBytes, header.indexInode)
     const opened: SharedSegment[] = [index]
     try {
       const tables = this.#layTables(index)
       const owners = new Set(contents.workers.map(({ owner }) => owner))
-      const survey = surveyTables(tables, config.l1, contents.spaces, (owner) => owners.has(owner))
+      const spaces = contents.spaces.map((space) => ({ ...space, part: partOf(space.model) }))
+      const survey = surveyTables(tables, config.l1, spaces, (owner) => owners.has(owner))
       if (typeof survey === 'string') throw new ColdStart(`its tables are damaged: ${survey}`)
-      const { capacityBytes } = config.l1
-      const segment = await this.#reopen(name, capacityBytes, header.segmentInode, this.#parts.onProgress)
+      const segment = await this.#reopenArena(header.segmentInode)
       opened.push(segment)
       return this.#memory(segment, index, tables, header, { contents, survey })
     } catch (error) {
@@ -150,7 +171,11 @@ class L1MemoryOpener {
     rmSync(join(dataDir, IDENTITY), { force: true })
     rmSync(this.#journalPath, { force: true })
     const progress = onProgress === undefined ? {} : { onProgress: (done: number) => onProgress(done, capacityBytes) }
-    const segment = await openSegment({ name, bytes: capacityBytes, replaceStale: true, ...progress })
+    this.#removeOtherShapes()
+    const options = { name, bytes: capacityBytes, replaceStale: true, ...progress }
+    const segment = this.#isParted
+      ? await openParts({ ...options, count: this.#partCount })
+      : await openSegment(options)
     try {
       const index = await this.#createIndex()
       if (index === null) return withoutTables(segment)
@@ -196,7 +221,31 @@ class L1MemoryOpener {
       index.close()
       segment.close()
     }
-    return { segment, tables, startMs, journal, leftover, close }
+    return { segment, segments: partsIn(segment), tables, startMs, journal, leftover, close }
+  }
+
+  /** Segments that an engine with other options left under names that this one does not use. */
+  #removeOtherShapes(): void {
+    const { name } = this.#parts
+    const others = Array.from({ length: PARTS_MAX }, (_, part) => partName(name, part))
+    const stale = this.#isParted ? [name, ...others.slice(this.#partCount)] : others
+    for (const one of stale) {
+      try {
+        removeSegment(one)
+      } catch (error) {
+        if (!(error instanceof CacheError)) throw error // what is not this user's is in nobody's way here
+      }
+    }
+  }
+
+  async #reopenArena(inode: string): Promise<SharedSegment> {
+    const { name, config, onProgress } = this.#parts
+    const { capacityBytes: bytes } = config.l1
+    if (!this.#isParted) return await this.#reopen(name, bytes, inode, onProgress)
+    const progress = onProgress === undefined ? {} : { onProgress: (done: number) => onProgress(done, bytes) }
+    const parts = await reopenParts({ name, bytes, count: this.#partCount, inode, ...progress })
+    if (typeof parts === 'string') throw new ColdStart(parts)
+    return parts
   }
 
   #layTables(index: SharedSegment): L1Tables {
@@ -231,12 +280,23 @@ function areSpaces({ spaces }: JournalContents, chunkTokens: number): boolean {
   }
 }
 
+/** The part of L1 of a model; undefined when the list of parts is damaged. */
+function partsOf({ parts, spaces }: JournalContents, count: number): ((model: string) => number) | undefined {
+  if (count === 1) return () => 0
+  const isWhole = parts.length <= count && new Set(parts).size === parts.length
+  return isWhole && spaces.every(({ model }) => parts.includes(model)) ? (model) => parts.indexOf(model) : undefined
+}
+
+function partsIn(segment: SharedSegment | PartedSegment): readonly SharedSegment[] {
+  return 'parts' in segment ? segment.parts : [segment]
+}
+
 function withoutTables(segment: SharedSegment): L1Memory {
   const close = () => {
     segment.unlink()
     segment.close()
   }
-  return { segment, journal: null, leftover: null, close }
+  return { segment, segments: partsIn(segment), journal: null, leftover: null, close }
 }
 
 function readIdentity(dataDir: string): Identity | undefined {

@@ -4,6 +4,7 @@ import { SystemClock } from '../core/clock.ts'
 import { ModelRegistry } from '../engine/model-registry.ts'
 import { PromptHasher } from '../engine/prompt-hasher.ts'
 import type { StatusFacts } from '../engine/status.ts'
+import { partShape } from '../l1/model-parts.ts'
 import type { AdapterOptions } from '../l2/options.ts'
 import { MetricCells } from '../metrics/cells.ts'
 import type { SharedSegment } from '../native/shared-memory.ts'
@@ -216,19 +217,19 @@ async function serversOf(
   },
 ): Promise<{ service: EngineService; mp: MpServer }> {
   const { runtime, hashing, clock, memory, facts, acts } = parts
-  const { segment, journal, leftover } = memory
+  const { segments, journal, leftover } = memory
   const hasher = new PromptHasher(await openHasher(logger), [hashing.lane], {
     inlineChunks: config.engine.hashInlineChunks,
     onLost: (error) => logger.error({ err: error }, 'the thread that hashes ended; prompts are hashed in place'),
   })
   const startedAt = new Date(clock.wallMs()).toISOString()
-  const models = new ModelRegistry(config.engine.models, config.l1.capacityBytes)
+  const models = new ModelRegistry(config.engine.models, partShape(config.l1).partBytes)
   for (const model of leftover?.contents.models ?? []) models.restore(model)
   const common = { engine: runtime.engine, models, hasher, clock }
   const onError = (error: unknown) => logger.error({ err: error }, 'a bug while answering a client of the MP wire')
   const mp = new MpServer(config.mp, {
     ...common,
-    segment,
+    segments,
     log: logger,
     journal,
     onCleared: (cleared) => acts.wireCleared(cleared),

@@ -36,6 +36,7 @@ export function headerFor(
     '--l1-index-shards': l1.indexCapacityShards,
     '--l1-leases': l1.leaseCapacity,
     '--l1-lease-entries': l1.leaseEntryCapacity,
+    ...(l1.isolation === 'model' ? { '--l1-isolation-models': l1.isolationModels } : {}),
   }
   return { version: VERSION, uuid, bootId: bootIdOf(), segmentInode, indexInode, startMs, options }
 }
@@ -46,6 +47,8 @@ export function whyForeign(found: TableHeader, wanted: TableHeader, nowMs: numbe
   if (found.uuid !== wanted.uuid) return 'its tables are those of another data directory'
   if (found.bootId !== wanted.bootId) return 'the machine was restarted since'
   if (!(found.startMs <= nowMs)) return 'the clock of this machine went back'
+  const isolated = (header: TableHeader) => ('--l1-isolation-models' in header.options ? 'model' : 'none')
+  if (isolated(found) !== isolated(wanted)) return `--l1-isolation is ${isolated(wanted)} and was ${isolated(found)}`
   for (const [flag, value] of Object.entries(wanted.options)) {
     const before = found.options[flag]
     if (before === value) continue

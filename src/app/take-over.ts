@@ -30,6 +30,7 @@ export async function takeOver(
   let takenOver: TakenOver | null = null
   if (leftover !== null) {
     const { contents, survey } = leftover
+    for (const model of contents.parts) engine.l1.spaces.parts.take(model)
     for (const space of contents.spaces) {
       if (space.isAfterRetirement === true) engine.l1.spaces.retire(space.model, space.ranks)
       engine.openSpace(space)
@@ -46,7 +47,7 @@ export async function takeOver(
   return takenOver
 }
 
-/** Has new key spaces and layouts written down, and lets new layouts take the place of those that were taken over. */
+/** Has new key spaces, layouts and owners of parts of L1 written down, and lets new layouts take the place of those that were taken over. */
 export function keepNames({
   engine,
   models,
@@ -62,6 +63,7 @@ export function keepNames({
 }): void {
   const retired = new Set<string>()
   const keyOf = ({ model, ranks }: { model: string; ranks: number }) => `${ranks}:${model}`
+  engine.l1.spaces.parts.onTake = (model) => journal?.part(model)
   engine.l1.spaces.onOpen = (space) => {
     journal?.space({ ...space, isAfterRetirement: retired.delete(keyOf(space)) })
   }

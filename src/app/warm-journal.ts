@@ -1,4 +1,5 @@
 import { closeSync, constants, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
+import { CacheError } from '../core/errors.ts'
 import type { RegisteredModel } from '../engine/model-registry.ts'
 import type { SpaceSpec } from '../l1/key-spaces.ts'
 import type { RegisteredWorker } from '../server/mp/parts.ts'
@@ -11,6 +12,8 @@ export type JournalSpace = Pick<SpaceSpec, 'model' | 'salt' | 'ranks' | 'shardBy
 
 /** What a journal says, all in all. */
 export interface JournalContents {
+  /** The models that have a part of L1, in the order of the parts. */
+  readonly parts: readonly string[]
   readonly spaces: readonly JournalSpace[]
   readonly models: readonly RegisteredModel[]
   readonly workers: readonly RegisteredWorker[]
@@ -18,6 +21,7 @@ export interface JournalContents {
 
 type Row =
   | { readonly kind: 'head'; readonly version: number; readonly uuid: string }
+  | { readonly kind: 'part'; readonly model: string }
   | ({ readonly kind: 'space' } & JournalSpace)
   | ({ readonly kind: 'model' } & RegisteredModel)
   | {
@@ -30,13 +34,13 @@ type Row =
   | { readonly kind: 'gone'; readonly id: string }
 
 const VERSION = 1
-const EMPTY: JournalContents = { spaces: [], models: [], workers: [] }
+const EMPTY: JournalContents = { parts: [], spaces: [], models: [], workers: [] }
 
 /**
  * The names behind the numbers in L1's tables, and who is registered: lines of JSON in a file beside the segment. A line
  * is written before anything is said that depends on it. Rows come with new tenants and workers, not with requests.
  *
- *   head    the segment that it belongs to
+ *   head    the segment that it belongs to         part     a model got the next part of L1
  *   space   the next key space        model    a layout that was announced, in the place of one before
  *   worker  a worker registered       gone     it left, or was given up
  *
@@ -91,11 +95,20 @@ export class WarmJournal {
       throw error
     })
     journal.#append({ kind: 'head', version: VERSION, uuid })
+    for (const model of contents.parts) journal.part(model)
     for (const space of contents.spaces) journal.space(space)
     for (const model of contents.models) journal.model(model)
     for (const worker of contents.workers) journal.worker(worker)
     renameSync(next, path)
     return new WarmJournal(fd, onBroken)
+  }
+
+  /** @throws CacheError NO_ROOM when it cannot be written: the next engine would give the part to another model. */
+  part(model: string): void {
+    this.#append({ kind: 'part', model })
+    if (!this.#isBroken) return
+    const message = `model ${JSON.stringify(model)} gets no part of L1: it cannot be written down whose it is`
+    throw new CacheError('NO_ROOM', message, { field: 'model' })
   }
 
   space({ model, salt, ranks, shardBytes, layout, isAfterRetirement = false }: JournalSpace): void {
@@ -141,11 +154,13 @@ function parseRow(line: string): Row | undefined {
 }
 
 function contentsOf(rows: readonly Row[]): JournalContents {
+  const parts: string[] = []
   const spaces: JournalSpace[] = []
   const models = new Map<string, RegisteredModel>()
   const workers = new Map<string, RegisteredWorker>()
   try {
     for (const { kind, ...row } of rows) {
+      if (kind === 'part') parts.push(String((row as { model: string }).model))
       if (kind === 'space') spaces.push(row as JournalSpace)
       if (kind === 'model') addModel(models, row as RegisteredModel)
       if (kind === 'gone') workers.delete((row as { id: string }).id)
@@ -157,7 +172,7 @@ function contentsOf(rows: readonly Row[]): JournalContents {
   } catch {
     return EMPTY // a number that is none
   }
-  return { spaces, models: [...models.values()], workers: [...workers.values()] }
+  return { parts, spaces, models: [...models.values()], workers: [...workers.values()] }
 }
 
 function addModel(models: Map<string, RegisteredModel>, model: RegisteredModel): void {

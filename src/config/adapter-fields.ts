@@ -136,6 +136,11 @@ export function parseAdapter(given: unknown, known: Known): AdapterOptions {
   if (limits.writePolicy === 'back' && !['lru', 'adaptive'].includes(String(known.value('--l1-policy')))) {
     throw new Refusal('write=back needs --l1-policy lru or adaptive, for others name no chunks ahead of their eviction')
   }
+  if (limits.writePolicy === 'back' && known.value('--l1-isolation') !== 'none') {
+    throw new Refusal(
+      'write=back needs --l1-isolation none, for it writes the oldest of all of L1, not of a part of it',
+    )
+  }
   return { name, backend: parseBackend(type, name, entry, known), limits }
 }
 

@@ -33,7 +33,7 @@ export const l1Fields = {
   isolationModels: integer(
     '--l1-isolation-models',
     2,
-    { minimum: 1, maximum: 64 },
+    { minimum: 2, maximum: 64 },
     'With --l1-isolation model: equal parts that L1 is cut into, and so models at most.',
   ),
   extentBytes: bytes('--l1-extent-size', '0B', 'Bytes of one extent of the arena; 0 = chosen from the capacity.'),

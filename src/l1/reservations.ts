@@ -273,7 +273,8 @@ export class Reservations {
       return NO_CHUNK
     }
     let shard = residency.shards.allocate(id, rank, this.#recorder.stamp)
-    if (shard === NO_SHARD && this.#evictOne(ANY_PART)) shard = residency.shards.allocate(id, rank, this.#recorder.stamp)
+    if (shard === NO_SHARD && this.#evictOne(ANY_PART))
+      shard = residency.shards.allocate(id, rank, this.#recorder.stamp)
     if (shard !== NO_SHARD) {
       while (!residency.placeShard(shard, cls, spec)) {
         if (residency.reclaim(cls) || this.#evictOne(spec.part)) continue

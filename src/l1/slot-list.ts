@@ -41,6 +41,12 @@ export class SlotList {
     this.length.subarray(start, this.count).reverse()
   }
 
+  /** Counts the offsets from `baseOffset` on. */
+  offsetsFrom(baseOffset: number): void {
+    if (baseOffset === 0) return
+    for (let row = 0; row < this.count; row += 1) this.offset[row] = this.offset[row]! - baseOffset
+  }
+
   /** Sum of `length`, in bytes. */
   totalBytes(): number {
     let total = 0

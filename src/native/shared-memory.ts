@@ -22,6 +22,7 @@ const PIECE_BYTES = 32 * MIB
 const THREADS = 2
 const PROT_READ_WRITE = 3
 const MAP_SHARED = 1
+const MAP_FIXED = 16
 const MADV_POPULATE_WRITE = 23 // Linux 5.14
 const ENOSPC = 28
 // A write lease is granted when the one open file description with the right to write is that which asks.
@@ -76,6 +77,8 @@ export interface SegmentOptions {
   readonly name: string
   readonly bytes: number
   readonly directory?: string
+  /** Where to map it: addresses that the caller reserved, and gives back when this fails. Absent = anywhere. */
+  readonly at?: number
   /** Removes what has the name now. Only after it is known that no live engine uses it. */
   readonly replaceStale?: boolean
   /** Told how many bytes are backed so far: at most once a piece of 32 MiB, the last time with `bytes`. */
@@ -96,29 +99,45 @@ export async function openSegment(options: SegmentOptions): Promise<SharedSegmen
   if (typeof posix === 'string') throw unavailable(posix)
   if (!/^[\w.-]{1,200}$/.test(name) || name.startsWith('.')) throw unavailable(`${name} is not a name for a segment`)
   const path = join(directory, name)
-  if (options.replaceStale === true) for (const stale of [path, secondNameOf(path)]) removeStale(stale)
-  const limit = memoryLimitBytes()
-  if (limit < bytes) throw tooSmall(bytes, limit, 'the memory this process may use')
-  const free = freeBytes(directory)
-  if (free < bytes) throw tooSmall(bytes, free, directory)
+  if (options.replaceStale === true) removeSegment(name, directory)
+  demandRoom(bytes, directory)
   const file = createFile(path)
   let address = -1
   try {
     ftruncateSync(file.fd, bytes)
-    address = posix.mmap(0, bytes, PROT_READ_WRITE, MAP_SHARED, file.fd, 0)
+    address = mapShared(posix, bytes, file.fd, options.at)
     if (address < 0) throw unavailable(`mmap of ${bytes} bytes failed with error ${posix.errno()}`)
     linkSync(path, secondNameOf(path))
     await back(posix, file.fd, address, bytes, onProgress).catch((error: unknown) => {
       throw error === ENOSPC ? tooSmall(bytes, freeBytes(directory), directory) : unavailable(String(error))
     })
   } catch (error) {
-    if (address > 0) posix.munmap(address, bytes)
+    if (address > 0 && options.at === undefined) posix.munmap(address, bytes)
     unlinkOwn(secondNameOf(path), file.stat)
     unlinkOwn(path, file.stat)
     closeSync(file.fd)
     throw error instanceof CacheError ? error : unavailable(String(error), error)
   }
   return new MappedSegment(posix, name, path, file, BigInt(address), bytes)
+}
+
+/** @throws CacheError SHARED_MEMORY_TOO_SMALL when so much cannot be had now. */
+export function demandRoom(bytes: number, directory: string): void {
+  const limit = memoryLimitBytes()
+  if (limit < bytes) throw tooSmall(bytes, limit, 'the memory this process may use')
+  const free = freeBytes(directory)
+  if (free < bytes) throw tooSmall(bytes, free, directory)
+}
+
+/** Removes what has the name of a segment, if anything. Only after it is known that no live engine uses it. */
+export function removeSegment(name: string, directory = '/dev/shm'): void {
+  const path = join(directory, name)
+  for (const stale of [path, secondNameOf(path)]) removeStale(stale)
+}
+
+function mapShared(posix: Posix, bytes: number, fd: number, at: number | undefined): number {
+  const flags = at === undefined ? MAP_SHARED : MAP_SHARED | MAP_FIXED
+  return posix.mmap(at ?? 0, bytes, PROT_READ_WRITE, flags, fd, 0)
 }
 
 /** Which file a segment is, for as long as it exists: inode numbers of one tmpfs. */
@@ -151,7 +170,7 @@ export async function reopenSegment(
     if ((stat.mode & 0o077n) !== 0n) return `${path} is open to other users`
     if (String(stat.ino) !== inode) return `${path} is another segment now`
     if (stat.size !== BigInt(bytes)) return `${path} has another size: somebody truncated it`
-    address = posix.mmap(0, bytes, PROT_READ_WRITE, MAP_SHARED, fd, 0)
+    address = mapShared(posix, bytes, fd, options.at)
     if (address < 0) throw unavailable(`mmap of ${bytes} bytes failed with error ${posix.errno()}`)
     await back(posix, fd, address, bytes, onProgress).catch((error: unknown) => {
       throw error === ENOSPC ? tooSmall(bytes, freeBytes(directory), directory) : unavailable(String(error))
@@ -161,7 +180,7 @@ export async function reopenSegment(
     segment.restoreName()
     return segment
   } catch (error) {
-    if (address > 0) posix.munmap(address, bytes)
+    if (address > 0 && options.at === undefined) posix.munmap(address, bytes)
     throw error instanceof CacheError ? error : unavailable(String(error), error)
   } finally {
     if (!isKept) closeSync(fd)

@@ -6,8 +6,8 @@ import { L1_FIELDS, L1_TENANT_FIELDS } from '../../src/events/counters.ts'
 import { RETRIEVE_COPY, STORE_COPY } from '../../src/l1/copy-log.ts'
 import { L1Cache } from '../../src/l1/l1-cache.ts'
 import { mappedTableBytes, mapTables } from '../../src/l1/l1-tables.ts'
-import type { L1Options } from '../../src/l1/options.ts'
 import { ModelParts, partShape } from '../../src/l1/model-parts.ts'
+import type { L1Options } from '../../src/l1/options.ts'
 import { L1_POLICIES } from '../../src/l1/options.ts'
 import { surveyTables } from '../../src/l1/recovery-survey.ts'
 import { SlotList } from '../../src/l1/slot-list.ts'
@@ -372,7 +372,12 @@ it.each([1, 2, 3, 4])('trusts nothing that it finds (seed %i)', (seed) => {
     for (let step = 0; step < 40; step += 1) scene.step()
     const kept = words.slice()
     const columns = [...Object.values(scene.tables.leases), ...Object.values(scene.tables.copies)]
-    const tables = [scene.tables.shards, scene.tables.chunks, ...scene.tables.arenas!.flatMap((one) => Object.values<Uint32Array | Float64Array>({ ...one })), ...columns]
+    const tables = [
+      scene.tables.shards,
+      scene.tables.chunks,
+      ...scene.tables.arenas!.flatMap((one) => Object.values<Uint32Array | Float64Array>({ ...one })),
+      ...columns,
+    ]
     for (let spoilt = 0; spoilt <= scene.next(4); spoilt += 1) {
       const table = tables[scene.next(tables.length)]!
       const used = Math.min(table.length, 200)

@@ -4,6 +4,8 @@ import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'nod
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Addresses, segmentName } from '../../src/app/data-dir.ts'
+import { PARTS_MAX } from '../../src/l1/model-parts.ts'
+import { partName } from '../../src/native/segment-parts.ts'
 import { REPOSITORY } from './source-tree.ts'
 import { until } from './until.ts'
 
@@ -142,7 +144,8 @@ export class EngineProcess {
 /** Removes what engines of a data directory leave in shared memory. Before the directory is removed. */
 export function removeSharedMemory(dataDir: string): void {
   const path = join('/dev/shm', segmentName(existsSync(dataDir) ? realpathSync(dataDir) : dataDir))
-  for (const part of ['', '.index', '.journal']) {
+  const ofModels = Array.from({ length: PARTS_MAX }, (_, part) => partName('', part))
+  for (const part of ['', '.index', '.journal', ...ofModels]) {
     for (const link of ['', '.keep']) rmSync(`${path}${part}${link}`, { force: true })
   }
 }

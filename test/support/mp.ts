@@ -7,6 +7,7 @@ import { ModelRegistry } from '../../src/engine/model-registry.ts'
 import { PromptHasher } from '../../src/engine/prompt-hasher.ts'
 import type { WireContext, WireKey, WireSlot } from '../../src/protocol/mp/messages.ts'
 import { MpServer } from '../../src/server/mp/mp-server.ts'
+import type { WireSegment } from '../../src/server/mp/parts.ts'
 import type { MpOptions } from '../../src/server/options.ts'
 import { checkLaws } from './conservation-laws.ts'
 import { type EngineSetup, makeEngine } from './engine.ts'
@@ -37,6 +38,8 @@ export interface MpSetup extends Partial<EngineSetup> {
   readonly inlineChunks?: number
   /** Whether no other process has the segment open; false by default. */
   readonly isOnlyOurs?: () => boolean
+  /** By part of L1; absent = one. */
+  readonly segments?: readonly WireSegment[]
   readonly onGone?: (worker: object) => void
 }
 
@@ -47,6 +50,7 @@ export async function startMp({
   inlineChunks = 64,
   queryHoldMs = 0,
   isOnlyOurs = () => false,
+  segments,
   onGone,
   ...setup
 }: MpSetup = {}) {
@@ -64,7 +68,7 @@ export async function startMp({
       hasher: prompts,
       clock,
       queryHoldMs,
-      segment: { name: 'kvtier-test', bytes: memory!.length, restoreName() {}, isOnlyOurs },
+      segments: segments ?? [{ name: 'kvtier-test', bytes: memory!.length, restoreName() {}, isOnlyOurs }],
       onGone,
       log,
       onError: (error) => errors.push(error),

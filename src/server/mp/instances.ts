@@ -305,6 +305,13 @@ export class InstanceTable {
     return this.#held.bytes
   }
 
+  /** The same, of the workers of one model. */
+  heldBytesOf(model: string): number {
+    let bytes = 0
+    for (const instance of this.#instances.values()) if (instance.model === model) bytes += instance.heldBytes
+    return bytes
+  }
+
   /** Of a worker that is registered, reaped or not. */
   find(id: bigint): Instance | undefined {
     return this.#instances.get(id)

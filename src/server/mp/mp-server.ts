@@ -39,7 +39,8 @@ export interface MpServerParts {
   readonly clock: Clock
   /** See `MpParts.queryHoldMs`; absent: 1. */
   readonly queryHoldMs?: number
-  readonly segment: WireSegment
+  /** By part of L1. */
+  readonly segments: readonly WireSegment[]
   readonly log: MpLog
   /** Absent = the next engine knows no worker of this one. */
   readonly journal?: WorkerJournal | null
@@ -51,7 +52,7 @@ export interface MpServerParts {
 /** The MP wire of one engine. Runs on the data thread: answers lie in L1's index, and inference waits for them. */
 export class MpServer {
   readonly #options: MpOptions
-  readonly #segment: MpServerParts['segment']
+  readonly #segments: MpServerParts['segments']
   readonly #counts = newCounts()
   readonly #sessions: MpSessions
   readonly #instances: InstanceTable
@@ -65,9 +66,9 @@ export class MpServer {
   readonly #gone: GoneWorkers
 
   constructor(options: MpOptions, parts: MpServerParts) {
-    const { engine, models, hasher, clock, segment, log, journal = null, onError } = parts
+    const { engine, models, hasher, clock, segments, log, journal = null, onError } = parts
     this.#options = options
-    this.#segment = segment
+    this.#segments = segments
     this.#log = log
     this.#sessions = new MpSessions(engine.options.sessions, hasher, engine.options.chunkTokens)
     this.#instances = new InstanceTable(
@@ -97,7 +98,7 @@ export class MpServer {
       clock,
       queryHoldMs: parts.queryHoldMs ?? QUERY_HOLD_MS,
       counts: this.#counts,
-      segment,
+      segments,
       log,
       journal,
       onCleared: parts.onCleared,
@@ -133,9 +134,9 @@ export class MpServer {
     this.#dispatcher.forgetWorkers(model, worldSize)
   }
 
-  /** Takes the silent for dead, frees what dead processes held, and keeps the segment's name. Run by the lease loop. */
+  /** Takes the silent for dead, frees what dead processes held, and keeps the names of segments. Run by the lease loop. */
   sweep(): void {
-    this.#segment.restoreName()
+    for (const segment of this.#segments) segment.restoreName()
     this.#gone.sweep()
     this.#dispatcher.sweep()
     this.#router.sweep()

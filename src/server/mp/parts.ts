@@ -35,7 +35,8 @@ export interface MpParts {
   /** How long a question for the answer of a lookup may wait while its prompt is hashed. */
   readonly queryHoldMs: number
   readonly counts: MpCounts
-  readonly segment: WireSegment
+  /** By part of L1: see `ModelParts`. */
+  readonly segments: readonly WireSegment[]
   readonly log: MpLog
   readonly journal: WorkerJournal | null
   /** Told when a client had everything cleared, with what was removed. */

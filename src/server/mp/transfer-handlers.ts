@@ -95,6 +95,7 @@ export class TransferHandlers {
     if (to > lookup.hitChunks) return NOT_RETRIEVABLE
     engine.renew(lookup)
     if (!engine.slots(lookup, rank, from, to, slots) || slots.count !== to - from) return NOT_RETRIEVABLE
+    slots.offsetsFrom(this.#segmentStart(lookup.space))
     hold.beginCopy(from, to)
     const span = this.#beginSpan(RETRIEVE_SPAN, key, hold)
     instance.addRetrieve(transferKey(key), { hold, rank, from, to, startMs: clock.nowMs(), span })
@@ -132,6 +133,7 @@ export class TransferHandlers {
     if (to === range.from) return NOTHING_TO_STORE
     const lease = engine.reserve(space, rank, chain, range.from, to, instance.owner, this.#slots)
     if (lease === NO_LEASE) return NOTHING_TO_STORE
+    this.#slots.offsetsFrom(this.#segmentStart(space))
     const { count, offset, chainIndex } = this.#slots
     this.#indices.length = count
     for (let row = 0; row < count; row += 1) this.#indices[row] = chainIndex[row]! - range.from
@@ -143,14 +145,16 @@ export class TransferHandlers {
 
   /**
    * The end of the range for which a worker may get slots. What all workers may write to, expired or not, stays within
-   * a share of L1, and what one of them may within half of that: none of them can be told to stop, so no more is ever
-   * lost to those that die, and one that dies leaves room for the others.
+   * a share of L1, and of the model's part of it; what one of them may, within half of that: none of them can be told to
+   * stop, so no more is ever lost to those that die, and one that dies leaves room for the others.
    */
   #roomFor(instance: Instance, space: SpaceId, rank: number, chain: HashChain, range: ChunkRange): number {
     const { engine, instances, heldBytesMax, counts } = this.#parts
     const kept = instances.heldBytes + engine.cells.l1.get(0, 'quarantinedReadBytes')
     const roomBytes = Math.min(heldBytesMax - kept, heldBytesMax / 2 - instance.heldBytes)
-    const room = Math.max(0, Math.floor(roomBytes / instance.layout.shardBytes))
+    const { count } = engine.l1.spaces.parts
+    const ofPart = count === 1 ? roomBytes : heldBytesMax / count - instances.heldBytesOf(instance.model)
+    const room = Math.max(0, Math.floor(Math.min(roomBytes, ofPart) / instance.layout.shardBytes))
     const { from } = range
     let { to } = range
     while (to - from > room) {
@@ -160,6 +164,12 @@ export class TransferHandlers {
     }
     counts.heldBack += range.to - to
     return to
+  }
+
+  /** Where the segment begins that the workers of a space have mapped. */
+  #segmentStart(space: SpaceId): number {
+    const { spaces } = this.#parts.engine.l1
+    return spaces.spec(space).part * spaces.parts.partBytes
   }
 
   /** A part of what the client says, else of what its scheduler's lookup began, if that is recorded. */

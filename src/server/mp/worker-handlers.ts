@@ -27,7 +27,7 @@ export class WorkerHandlers {
   }
 
   register(client: Client, { context }: RequestOf<'register_kv_cache_engine_driven_context'>): Reply {
-    const { segment, counts, log } = this.#parts
+    const { segments, engine, counts, log } = this.#parts
     try {
       this.#register(context, client.generation ?? CURRENT_GENERATION)
     } catch (error) {
@@ -36,6 +36,7 @@ export class WorkerHandlers {
       log.warn({ model: context.model, instance: String(context.instanceId) }, `a worker is refused: ${error.message}`)
       return REFUSED
     }
+    const segment = segments[engine.l1.spaces.parts.find(context.model)]!
     segment.restoreName()
     return segmentReply(segment.name, segment.bytes)
   }
@@ -111,13 +112,14 @@ export class WorkerHandlers {
   }
 
   #register(context: WireContext, generation: Generation): void {
-    const { engine, models, instances, segment, clock, log } = this.#parts
+    const { engine, models, instances, segments, clock, log } = this.#parts
     const { instanceId, model, worldSize } = context
-    if (segment.name === '') {
+    if (segments[0]!.name === '') {
       throw new CacheError('SHARED_MEMORY_UNAVAILABLE', 'L1 is private memory on this machine: no worker can map it')
     }
     const layout = layoutOf(context, engine.options.chunkTokens)
     models.register({ model, shardBytes: layout.shardBytes, ranks: worldSize, layout: layout.text })
+    engine.l1.spaces.parts.take(model)
     const known = instances.find(instanceId)
     if (known !== undefined && !known.isReaped && !known.isAwaited && isSame(known, context, layout)) {
       known.lastSeenMs = clock.nowMs()
