@@ -5,7 +5,7 @@ import { MemoryAdapter } from '../../src/l2/adapters/memory.ts'
 import { ADAPTER_LIMITS_DEFAULT } from '../../src/l2/options.ts'
 import { TaggedWorker, taggedBytes } from '../support/isolated-models.ts'
 import { chainOf } from '../support/l1.ts'
-import { closeSound, type Mp, startMp } from '../support/mp.ts'
+import { closeSound, type Mp, SHARD_BYTES, startMp } from '../support/mp.ts'
 import { random } from '../support/random.ts'
 
 // Three models with workers and one without share a small engine over real sockets, with L2 behind it that brings back
@@ -109,18 +109,22 @@ it('gives a part to no model when others have them all, and says which option he
   closeSound(mp)
 })
 
-it('a model that fills its part takes no room from others', async () => {
+it('a model that is short of room takes none from others that are as full', async () => {
   const { mp, partNamed } = await start(1)
-  const quiet = new TaggedWorker('quiet', 1, 1n, mp.connect())
-  const busy = new TaggedWorker('busy', 2, 2n, mp.connect())
-  for (const worker of [quiet, busy]) await worker.register(partNamed)
-  expect(await quiet.store(1, 8)).toBeGreaterThan(0)
-  const before = await quiet.retrieve(1, 8)
-  for (let prompt = 10; prompt < 40; prompt += 1) {
-    await busy.store(prompt, 4)
-    mp.clock.advance(100)
+  const chunks = PART / SHARD_BYTES
+  const workers = ['quiet', 'busy', 'late'].map(
+    (model, at) => new TaggedWorker(model, at + 1, BigInt(at), mp.connect()),
+  )
+  for (const worker of workers) await worker.register(partNamed)
+  const [quiet, busy, late] = workers as [TaggedWorker, TaggedWorker, TaggedWorker]
+  for (const worker of [quiet, late]) {
+    for (let prompt = 0; prompt < chunks / 4; prompt += 1) expect(await worker.store(prompt, 4)).toBe(4)
   }
-  expect(mp.engine.cells.l1Tenants.sum('evictedShards')).toBeGreaterThan(50)
-  expect(await quiet.retrieve(1, 8)).toBe(before)
+  // The clock stands still: reservations make their own room.
+  for (let prompt = 0; prompt < chunks; prompt += 1) expect(await busy.store(prompt, 4)).toBe(4)
+  expect(mp.engine.cells.l1Tenants.sum('evictedShards')).toBe(3 * chunks)
+  for (const worker of [quiet, late]) {
+    for (let prompt = 0; prompt < chunks / 4; prompt += 1) expect(await worker.retrieve(prompt, 4)).toBe(4)
+  }
   closeSound(mp)
 })

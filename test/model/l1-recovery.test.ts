@@ -10,6 +10,7 @@ import { ModelParts, partShape } from '../../src/l1/model-parts.ts'
 import type { L1Options } from '../../src/l1/options.ts'
 import { L1_POLICIES } from '../../src/l1/options.ts'
 import { surveyTables } from '../../src/l1/recovery-survey.ts'
+import { SHARD_WORDS, SLOT } from '../../src/l1/shard-table.ts'
 import { SlotList } from '../../src/l1/slot-list.ts'
 import { fusedTables, Killed, StoreFuse } from '../support/killed-tables.ts'
 import { chainOf, SMALL_L1, TENANT_ROWS } from '../support/l1.ts'
@@ -396,4 +397,21 @@ it.each([1, 2, 3, 4])('trusts nothing that it finds (seed %i)', (seed) => {
     for (let owner = 0; owner < OWNERS; owner += 1) scene.forget(owner)
   }
   expect(Math.min(taken, refused)).toBeGreaterThan(10)
+})
+
+it('takes no shard over that lies in the part of another model', () => {
+  const scene = new Scene(PARTED, 'lru', 1)
+  const [ofA, , ofC] = scene.spaces as [SpaceId, SpaceId, SpaceId]
+  const path = [0]
+  for (const space of [ofA, ofC]) {
+    scene.cache.commit(scene.cache.reserve(space, 0, chainOf(path), 0, 1, 0, TTL, 'store', scene.grants))
+  }
+  const words = scene.tables.shards
+  const slots = [1, 2].map((shard) => words[shard * SHARD_WORDS + SLOT]!)
+  expect(slots.map((slot) => slot % PARTED.options.isolationModels!)).toEqual([0, 2])
+  words[SHARD_WORDS + SLOT] = slots[1]! + PARTED.options.isolationModels! // the next one there: free, of this length
+  expect(scene.tryRestart()).toBe(true)
+  scene.cache.verify()
+  expect(scene.cache.residentRun(ofA, chainOf(path), 0, 1)).toBe(0)
+  expect(scene.cache.residentRun(ofC, chainOf(path), 0, 1)).toBe(1)
 })
