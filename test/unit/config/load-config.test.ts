@@ -288,6 +288,14 @@ const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
     '--l2',
     'needs --l1-policy lru or adaptive',
   ],
+  [['--l1-isolation', 'model', '--l1-policy', 'arc'], '--l1-policy', '--l1-isolation is model and --l1-policy is arc'],
+  [['--l1-isolation', 'model', '--l1-isolation-models', '1'], '--l1-isolation-models', '2'],
+  [
+    ['--l1-isolation', 'model', '--l2', 'name=a,type=memory,capacity=1GiB,write=back'],
+    '--l2',
+    'needs --l1-isolation none',
+  ],
+  [['--l1-policy', 'arc', '--l2', 'name=a,type=memory,capacity=1GiB,write=back'], '--l2', 'needs --l1-policy lru'],
   [['--quota-default-l1', 'much'], '--quota-default-l1', 'write a size'],
   [['--simulated-device-profile', 'h900'], '--simulated-device-profile', 'write one of'],
 ]
@@ -356,4 +364,11 @@ it.each(BAD_FILES)('refuses the file %j, naming %s', (file, field, says) => {
   expect(error.detail.field).toContain(field)
   expect(error.message).toContain(says)
   expect(error.message).not.toContain('\n')
+})
+
+it('cuts L1 into whole pages a model, and only when it is asked to', () => {
+  const sizeOf = (argv: string[]) => load(['--l1-size', '10000KiB', ...argv]).options.l1.capacityBytes
+  expect(sizeOf([])).toBe(10_000 * 1024)
+  expect(sizeOf(['--l1-isolation-models', '3'])).toBe(10_000 * 1024)
+  expect(sizeOf(['--l1-isolation', 'model', '--l1-isolation-models', '3'])).toBe(3 * 833 * 4096)
 })
