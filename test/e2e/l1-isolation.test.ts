@@ -9,6 +9,7 @@ import { HttpClient } from '../support/http-client.ts'
 import { TaggedWorker, type WorkerMemory } from '../support/isolated-models.ts'
 import { SHARD_BYTES } from '../support/mp.ts'
 import { random } from '../support/random.ts'
+import { until } from '../support/until.ts'
 
 // Each test starts engines one after the other, which takes long on a busy machine.
 vi.setConfig({ testTimeout: 240_000 })
@@ -36,6 +37,11 @@ afterEach(async () => {
 async function start(flags: readonly string[]): Promise<void> {
   const mpPort = engine === undefined ? 0 : Number(engine.addresses.mp!.split(':').at(-1))
   engine = await home.start({ flags: [...COMMON, ...flags], l1Size: '3MiB', mpPort })
+}
+
+/** What the engine printed comes through a pipe, in its own time. */
+async function logged(line: string): Promise<void> {
+  await until(`the log says: ${line}`, () => engine.stderr.includes(line) || undefined)
 }
 
 function connect(): MpClient {
@@ -96,7 +102,7 @@ it('starts cold when isolation is switched, says why, and leaves no segment behi
   await engine.stop('SIGKILL')
 
   await start(ISOLATED)
-  expect(engine.stderr).toContain('L1 starts cold: --l1-isolation is model and was none')
+  await logged('L1 starts cold: --l1-isolation is model and was none')
   expect(existsSync(home.segmentPath)).toBe(false)
   const second = new TaggedWorker('A', 1, 2n, connect())
   await second.register(openFile)
@@ -104,12 +110,12 @@ it('starts cold when isolation is switched, says why, and leaves no segment behi
   await engine.stop('SIGKILL')
 
   await start(['--l1-isolation', 'model', '--l1-isolation-models', '2'])
-  expect(engine.stderr).toContain('L1 starts cold: ')
+  await logged('L1 starts cold: ')
   expect(existsSync(`${home.segmentPath}.p2`)).toBe(false)
   await engine.stop('SIGKILL')
 
   await start([])
-  expect(engine.stderr).toContain('L1 starts cold: --l1-isolation is none and was model')
+  await logged('L1 starts cold: --l1-isolation is none and was model')
   expect(existsSync(`${home.segmentPath}.p0`)).toBe(false)
 })
 
@@ -121,7 +127,7 @@ it('starts cold when a segment of one model was truncated or removed', async () 
   await engine.stop('SIGKILL')
   truncateSync(`${home.segmentPath}.p1`, 4096)
   await start(ISOLATED)
-  expect(engine.stderr).toContain('somebody truncated it')
+  await logged('somebody truncated it')
   const again = new TaggedWorker('A', 1, 2n, connect())
   await again.register(openFile)
   expect(await again.retrieve(1, 8)).toBe(0)

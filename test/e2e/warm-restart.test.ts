@@ -6,6 +6,7 @@ import type { WireKey, WireSlot } from '../../src/protocol/mp/messages.ts'
 import { EngineHome, type EngineProcess } from '../support/engine-process.ts'
 import { HttpClient } from '../support/http-client.ts'
 import { contextOf, fill, found, holds, keyOf, promptOf, SHARD_BYTES } from '../support/mp.ts'
+import { until } from '../support/until.ts'
 
 // Each test starts engines one after the other, which takes long on a busy machine.
 vi.setConfig({ testTimeout: 240_000 })
@@ -133,8 +134,8 @@ it('a model whose workers come back with another layout starts cold, and the log
   await restart('SIGKILL')
   for (let round = 0; round < 2; round += 1) {
     await client.register(contextOf(3n, { hidden: 32 }))
-    if (round === 0)
-      expect(engine.stderr).toContain('model \\"m\\" starts cold: its layout is 2x1x16x32 float16 and was 2x1x16x16')
+    const line = 'model \\"m\\" starts cold: its layout is 2x1x16x32 float16 and was 2x1x16x16'
+    if (round === 0) await until('the log says so', () => engine.stderr.includes(line) || undefined)
     const wide = { ...key, requestId: `wide ${round}` }
     expect(await found(client, wide)).toBe(round * CHUNKS)
     expect(await found(client, { ...other, requestId: `other ${round}` })).toBe(CHUNKS)
