@@ -295,7 +295,6 @@ const BAD_FLAGS: [argv: string[], field: string, says: string][] = [
     '--l2',
     'needs --l1-isolation none',
   ],
-  [['--l1-policy', 'arc', '--l2', 'name=a,type=memory,capacity=1GiB,write=back'], '--l2', 'needs --l1-policy lru'],
   [['--quota-default-l1', 'much'], '--quota-default-l1', 'write a size'],
   [['--simulated-device-profile', 'h900'], '--simulated-device-profile', 'write one of'],
 ]
