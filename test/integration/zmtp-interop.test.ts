@@ -49,8 +49,8 @@ function echoRouter(): Promise<string> {
   return router.listen('127.0.0.1', 0)
 }
 
-/** Our router on that port, naming itself before what it sends back. */
-async function answering(name: string, port: number): Promise<MpRouter> {
+/** Our router, naming itself before what it sends back. */
+async function answering(name: string): Promise<{ address: string; close(): void }> {
   const router: MpRouter = kept(
     new MpRouter({
       clock: new SystemClock(),
@@ -61,8 +61,7 @@ async function answering(name: string, port: number): Promise<MpRouter> {
       onError: unwanted,
     }),
   )
-  await router.listen('127.0.0.1', port)
-  return router
+  return { address: await router.listen('127.0.0.1', 0), close: () => router.close() }
 }
 
 /** libzmq's router, sending back what comes. @returns host:port. */
@@ -214,19 +213,35 @@ it('heartbeats of libzmq are answered: it stays', async () => {
   expect(proxy.connections()).toBe(1)
 })
 
-it('our dealer connects once somebody listens, and again after a restart', async () => {
-  const port = await listening(createServer())
-  await new Promise((resolve) => (open.pop() as Server).close(resolve))
+it('our dealer connects until somebody answers, and again after a restart', async () => {
+  let target: string | null = null
+  let refused = 0
+  // A port of our own all the while: nobody else can take it between two routers.
+  const door = createServer({ noDelay: true }, (socket) => {
+    socket.on('error', () => {})
+    if (target === null) {
+      refused += 1
+      socket.destroy()
+      return
+    }
+    const behind = tcp({ host: '127.0.0.1', port: Number(target.split(':')[1]), noDelay: true })
+    behind.on('error', () => {}).on('close', () => socket.destroy())
+    socket.on('close', () => behind.destroy())
+    socket.pipe(behind).pipe(socket)
+  })
   const got: string[] = []
-  const dealer = kept(new Dealer(`127.0.0.1:${port}`, ([frame]) => got.push(String(frame))))
+  const dealer = kept(new Dealer(`127.0.0.1:${await listening(door)}`, ([frame]) => got.push(String(frame))))
   dealer.send([Buffer.from('early')])
+  await until('it has tried twice', () => refused >= 2 || undefined)
   for (const turn of ['first', 'second']) {
-    const router = await answering(turn, port)
+    const router = await answering(turn)
+    target = router.address
     // What is sent before the loss is noticed is lost with it.
     await until('an answer', () => {
       dealer.send([Buffer.from('again')])
-      return got.at(-1)?.startsWith(turn)
+      return got.at(-1)?.startsWith(turn) || undefined
     })
+    target = null
     router.close()
   }
   expect(got[0]).toBe('first: early')
