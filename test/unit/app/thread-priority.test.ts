@@ -34,7 +34,7 @@ it.runIf(typeof timeSliceOf() !== 'string')('short turns are shorter than usual,
   expect(refusal).toBeUndefined()
   expect(short.milliseconds).toBeLessThan(before.milliseconds)
   expect(long.milliseconds).toBeGreaterThan(before.milliseconds)
-  expect(short.isInherited).toBe(false)
+  expect(short.isInherited).toBe(getPriority() < 0)
   expect(timeSliceOf()).toEqual(before) // this thread's is as it was
   await worker.terminate()
 })
