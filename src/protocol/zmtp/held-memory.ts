@@ -24,7 +24,7 @@ export class HeldMemory {
   /** @returns a buffer of at least `bytes`; null when so much is not to be had. */
   take(bytes: number): Buffer | null {
     const spare = this.#spares.findIndex(({ length }) => length >= bytes)
-    const size = spare >= 0 ? this.#spares[spare]!.length : 2 ** Math.ceil(Math.log2(Math.max(bytes, LEAST_BYTES)))
+    const size = spare >= 0 ? this.#spares[spare]!.length : sizeFor(bytes)
     if (this.#bytes + size > this.#bytesMax) return null
     this.#bytes += size
     return spare >= 0 ? this.#spares.splice(spare, 1)[0]! : Buffer.allocUnsafeSlow(size)
@@ -36,6 +36,11 @@ export class HeldMemory {
     if (buffer.length <= SPARE_BYTES_MAX && this.#spares.length < SPARES_MAX) this.#spares.push(buffer)
     else free(buffer)
   }
+}
+
+/** Powers of two where a buffer is used again. */
+function sizeFor(bytes: number): number {
+  return bytes > SPARE_BYTES_MAX ? bytes : 2 ** Math.ceil(Math.log2(Math.max(bytes, LEAST_BYTES)))
 }
 
 /**

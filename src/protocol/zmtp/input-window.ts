@@ -103,7 +103,7 @@ export class InputWindow {
   /** Makes room for `bytes`, and for all of `need` unless it is much. */
   #fit(bytes: number, need: number): boolean {
     if (this.#held !== null && this.#held.length >= bytes) return true
-    const wanted = need <= AT_ONCE_BYTES_MAX ? need : Math.min(need, Math.max(AT_ONCE_BYTES_MAX, 2 * bytes))
+    const wanted = need <= AT_ONCE_BYTES_MAX ? need : Math.min(need, Math.max(AT_ONCE_BYTES_MAX, 3 * bytes))
     const larger = this.#memory.take(wanted)
     if (larger === null) return false
     if (this.#held !== null) {
