@@ -1,6 +1,6 @@
 // Opens the L2 directory argv[2], with argv[3] as its capacity in bytes, and stores chains chosen by the seed argv[4]
 // until killed, or until its file call argv[6] of the kind argv[7], before which it kills itself: to unlink it removes
-// chains. argv[5]: durability. Prints "open", then a line for each batch that was acknowledged: chain, from, to, outcomes.
+// what it stored. argv[5]: durability. Prints "open", then a line for each batch that was acknowledged: chain, from, to, outcomes.
 import { appendFileSync, writeSync } from 'node:fs'
 import { SystemClock } from '../../../src/core/clock.ts'
 import { FilesystemAdapter } from '../../../src/l2/adapters/filesystem.ts'
@@ -35,10 +35,7 @@ const next = random(Number(seed))
 for (;;) {
   const chain = next(100)
   const to = 1 + next(6)
-  if (crashCall === 'unlink' && next(2) === 0) {
-    await adapter.remove(chainBatch(CRASH_SPACE, chain, 0, to), NEVER)
-    continue
-  }
   const outcomes = await storeChain(adapter, chain, 0, to, CRASH_SPACE)
   writeSync(1, `${chain} 0 ${to} ${outcomes.join('')}\n`)
+  if (crashCall === 'unlink') await adapter.remove(chainBatch(CRASH_SPACE, chain, 0, to), NEVER)
 }
