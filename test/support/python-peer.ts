@@ -16,8 +16,12 @@ export function missingPython(): string | null {
 }
 
 /** Runs a program of `test/gpu/peer` to its end. @returns its lines of JSON. @throws Error when it fails */
-export async function runPeer(program: string, argv: readonly string[]): Promise<Record<string, unknown>[]> {
-  const { stdout } = await promisify(execFile)('python3', [join(FOLDER, program), ...argv], { env: ENVIRONMENT })
+export async function runPeer(
+  program: string,
+  argv: readonly string[],
+  python = 'python3',
+): Promise<Record<string, unknown>[]> {
+  const { stdout } = await promisify(execFile)(python, [join(FOLDER, program), ...argv], { env: ENVIRONMENT })
   const lines = stdout.trim().split('\n')
   return lines.map((line) => JSON.parse(line))
 }

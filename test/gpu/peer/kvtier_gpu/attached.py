@@ -24,7 +24,7 @@ class AttachedCache:
         chunk_tokens: int = 256,
         pointer: int,
         timeline: Timeline | None = None,
-        ttl_seconds: int = 60,
+        ttl_seconds: int = 600,
     ):
         self._engine = engine
         self.shape = shape
