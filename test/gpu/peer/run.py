@@ -1,0 +1,101 @@
+"""Starts engines on the GPU and runs the peers against them: bytes in both modes, then the demonstration where torch is.
+Usage: run.py [--library LIBCUDA] [--chunks N] [--models A,B] [--demo SIZE,TOKENS or none]. Prints lines of JSON; exits 0
+when all is well."""
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.abspath(os.path.join(HERE, '..', '..', '..'))
+NODE = os.path.join(ROOT, 'node_modules', '.bin', 'node')
+START_SECONDS = 240
+
+
+class EngineRun:
+    """An engine with a data directory of its own, until the `with` block ends."""
+
+    def __init__(self, library, l0_size, l1_size):
+        self._flags = ['--l0-device', 'cuda', '--l0-size', l0_size, '--l1-size', l1_size]
+        if library:
+            self._flags += ['--cuda-library', library]
+
+    def __enter__(self):
+        self._folder = tempfile.TemporaryDirectory(prefix='kvtier-gpu-')
+        data = os.path.join(self._folder.name, 'data')
+        ports = [flag for name in ('http', 'prometheus', 'mp') for flag in (f'--{name}-port', '0')]
+        argv = [NODE, 'src/cli/main.ts']
+        self._process = subprocess.Popen(
+            [*argv, 'serve', '--data-dir', data, *ports, *self._flags],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+        )
+        address = self._wait(os.path.join(data, 'addresses.json'))
+        made = subprocess.run(
+            [*argv, 'token', 'create', '--scope', 'admin', '--data-dir', data, '--json'],
+            cwd=ROOT,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return ['--engine', address, '--token', json.loads(made.stdout)['token']]
+
+    def __exit__(self, *_):
+        self._process.terminate()
+        self._process.wait()
+        self._folder.cleanup()
+
+    def _wait(self, path):
+        end = time.monotonic() + START_SECONDS
+        while time.monotonic() < end:
+            if self._process.poll() is not None:
+                raise RuntimeError(f'the engine ended with exit code {self._process.returncode}')
+            try:
+                with open(path, encoding='utf8') as file:
+                    return json.load(file)['http']
+            except (OSError, ValueError):
+                time.sleep(0.1)
+        raise RuntimeError('the engine does not listen')
+
+
+def run(program, argv):
+    """Its lines go where ours go. Whether all was well."""
+    return subprocess.run([sys.executable, os.path.join(HERE, program), *argv], check=False).returncode == 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--library', default='')
+    parser.add_argument('--chunks', type=int, default=1)
+    parser.add_argument('--models', default='llama-3.1-8b,deepseek-mla')
+    parser.add_argument('--l0-size', default='160MiB')
+    parser.add_argument('--l1-size', default='256MiB')
+    parser.add_argument('--demo', default='small,1024')
+    options = parser.parse_args()
+    common = ['--library', options.library]
+    is_fine = True
+    # The first model cuts the pool into its blocks: an engine for each.
+    for model in options.models.split(','):
+        with EngineRun(options.library, options.l0_size, options.l1_size) as engine:
+            argv = [*engine, *common, '--models', model, '--chunks', str(options.chunks)]
+            is_fine = run('bytes.py', [*argv, '--modes', 'attached,managed']) and is_fine
+    if options.demo == 'none':
+        sys.exit(0 if is_fine else 1)
+    if importlib.util.find_spec('torch') is None:
+        print(json.dumps({'check': 'demo', 'skipped': 'this Python has no torch'}), flush=True)
+        sys.exit(0 if is_fine else 1)
+    size, tokens = options.demo.split(',')
+    for mode in ('attached', 'managed'):
+        with EngineRun(options.library, options.l0_size, options.l1_size) as engine:
+            argv = [*engine, *common, '--size', size, '--tokens', tokens, '--mode', mode]
+            is_fine = run('demo.py', argv) and is_fine
+    sys.exit(0 if is_fine else 1)
+
+
+if __name__ == '__main__':
+    main()
