@@ -21,7 +21,9 @@ class EngineRun:
     """An engine with a data directory of its own, until the `with` block ends."""
 
     def __init__(self, library, l0_size, l1_size):
-        self._flags = ['--l0-device', 'cuda', '--l0-size', l0_size, '--l1-size', l1_size]
+        self._flags = ['--l0-device', 'cuda', '--l0-size', l0_size]
+        if l1_size:
+            self._flags += ['--l1-size', l1_size]
         if library:
             self._flags += ['--cuda-library', library]
 
@@ -74,7 +76,7 @@ def main():
     parser.add_argument('--chunks', type=int, default=1)
     parser.add_argument('--models', default='llama-3.1-8b,deepseek-mla')
     parser.add_argument('--l0-size', default='160MiB')
-    parser.add_argument('--l1-size', default='256MiB')
+    parser.add_argument('--l1-size', default='', help='as the engine chooses')
     parser.add_argument('--demo', default='small,1024')
     options = parser.parse_args()
     common = ['--library', options.library]
