@@ -325,6 +325,7 @@ export const COMMANDS: readonly CommandSpec[] = [
       { name: 'cuda-library', value: 'FILE', help: 'The CUDA driver.', default: 'where systems have it' },
       { name: 'cuda-device', value: 'N', help: 'The GPU to measure.', default: '0' },
       { name: 'quick', help: 'Measure nothing.' },
+      ...HTTP_OPTIONS,
     ],
     examples: [
       ['kvtier probe', 'Before the first serve'],

@@ -4,6 +4,7 @@ import { CudaDevice } from '../l0/cuda-device.ts'
 import { capability } from '../native/capability.ts'
 import { type CudaDriver, type CudaFigures, type MeasuredRow, probeCuda } from '../native/cuda.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
+import { askEngine } from './engine-http.ts'
 import { textTable } from './table.ts'
 
 const MIB = 1024 ** 2
@@ -13,6 +14,13 @@ const MEASURE_SECONDS = 1
 
 /** What was measured on one device, or why nothing was. */
 type Measured = CudaFigures | { readonly failed: string }
+
+/** What shares the GPU's memory with a running engine. */
+interface Sharing {
+  readonly l0: string
+  readonly attachedPools: number
+  readonly borrowers: number
+}
 
 /** `kvtier probe`: what this machine has of native code and GPUs, and what the engine would simulate. */
 export async function run(call: CommandCall): Promise<ExitCode> {
@@ -24,9 +32,42 @@ export async function run(call: CommandCall): Promise<ExitCode> {
   const measured =
     driver.available && facts !== undefined && call.options.quick !== true ? measure(driver, library, ordinal) : null
   const simulated = simulatedParts(driver.available ? driver : null)
-  const result = { native: capability(), cuda: driver, measured, simulated }
-  answer(call, result, () => [...nativeLines(result.native), ...cudaLines(driver, measured), ...simulated].join('\n'))
+  const modes = modesOf(driver)
+  const engine = await sharingOf(call)
+  const result = { native: capability(), cuda: driver, measured, modes, engine, simulated }
+  const lines = () => [...nativeLines(result.native), ...cudaLines(driver, measured), ...modeLines(modes, engine)]
+  answer(call, result, () => [...lines(), ...simulated].join('\n'))
   return 0
+}
+
+/** How an inference server may share the GPU's blocks with an engine here. */
+function modesOf(driver: ReturnType<typeof probeCuda>) {
+  const shared = driver.available ? { available: true } : { available: false, reason: 'there is no GPU to share' }
+  return { observed: { available: true }, attached: shared, managed: shared }
+}
+
+/** Who shares GPU memory with a running engine; null when none answers. */
+async function sharingOf(call: CommandCall): Promise<Sharing | null> {
+  try {
+    const status = (await askEngine(call, '/status')) as {
+      readonly l0: { readonly kind: string }
+      readonly attachedPools: readonly object[]
+      readonly borrowers: readonly object[]
+    }
+    return { l0: status.l0.kind, attachedPools: status.attachedPools.length, borrowers: status.borrowers.length }
+  } catch (error) {
+    if (error instanceof CacheError) return null
+    throw error
+  }
+}
+
+function modeLines(modes: ReturnType<typeof modesOf>, engine: Sharing | null): string[] {
+  const lines = Object.entries(modes).map(([name, mode]) => {
+    return `mode       ${name}: ${'reason' in mode ? `no, ${mode.reason}` : 'yes'}`
+  })
+  if (engine === null) return [...lines, 'engine     none answers']
+  const { l0, attachedPools, borrowers } = engine
+  return [...lines, `engine     L0 ${l0}, ${attachedPools} attached pools, ${borrowers} borrowers`]
 }
 
 function measure(driver: CudaDriver, library: string, ordinal: number): Measured {

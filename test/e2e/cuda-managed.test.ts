@@ -44,7 +44,10 @@ describe('inference processes in Python on the stand-in driver', LIMIT, () => {
     const flags = ['--l0-device', 'cuda', '--l0-size', l0Size, '--cuda-library', library]
     engine = await EngineProcess.start({ dataDir, l1Size, httpPort, flags })
     if (httpPort !== 0) return
-    const { stdout } = await runCommand(['token', 'create', '--scope', 'admin', '--data-dir', dataDir, '--json'])
+    const { stdout } = await runCommand(
+      ['token', 'create', '--scope', 'admin', '--data-dir', dataDir, '--json'],
+      120_000,
+    )
     token = JSON.parse(stdout).token
   }
 
@@ -89,6 +92,11 @@ describe('inference processes in Python on the stand-in driver', LIMIT, () => {
       expect(await one.ask('fill')).toEqual({ chunks: 2 })
       expect(await other.ask(`take ${tokens}`)).toMatchObject({ cached: tokens, blocks })
       expect(await other.ask('read')).toEqual({ values: [77] })
+      const probe = ['probe', '--quick', '--cuda-library', library, '--data-dir', join(folder, 'data'), '--json']
+      expect(JSON.parse((await runCommand(probe, 120_000)).stdout)).toMatchObject({
+        modes: { observed: { available: true }, attached: { available: true }, managed: { available: true } },
+        engine: { l0: 'managed', attachedPools: 0, borrowers: 2 },
+      })
     } finally {
       await Promise.all([one.kill(), other.kill()])
     }
