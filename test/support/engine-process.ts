@@ -11,7 +11,7 @@ import { until } from './until.ts'
 
 const MAIN = 'src/cli/main.ts'
 /** For an engine to listen: machines may be busy. */
-const START_MS = 60_000
+const START_MS = 110_000
 /** No colours, no debugging, and none of the options of whoever runs the tests. */
 const ENVIRONMENT = Object.fromEntries(
   Object.entries({ ...process.env, NO_COLOR: '1', DEBUG: '' }).filter(([name]) => !name.startsWith('KVTIER_')),

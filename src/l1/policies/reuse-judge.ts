@@ -3,7 +3,7 @@ import { ReuseSampler } from './reuse-sampler.ts'
 import { ShadowCache } from './shadow-cache.ts'
 
 /** Sampled chunks that L1 may hold: a larger L1 is sampled less. A power of two. */
-const SHADOW_CHUNKS = 256
+const SHADOW_CHUNKS = 512
 /** One of 2^2 chunks is sampled at most: what a sample costs is then little beside what all four cost. */
 const SHIFT_MIN = 2
 /** Touches that are observed, in sizes of a shadow cache: ages up to sixteen times the size of L1. */
