@@ -118,9 +118,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   const memory = await openMemory(parts, dataDir, clock)
   cleanup.add(() => memory.close())
   const { segment } = memory
-  const pool = await IoPool.start(config.general.ioWorkers, segment, (reason) =>
-    logger.error({ reason }, 'an io worker ended; its adapters fail'),
-  )
+  const pool = await openIoPool(config, segment, logger)
   cleanup.add(() => pool.close())
   const hashing = await HashThread.start()
   cleanup.add(() => hashing.close())
@@ -133,8 +131,8 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   const { runtime, takenOver } = await startRuntime(inner)
   cleanup.add(() => runtime.stop())
   runtime.quotas.keepIn(new QuotaFile(dataDir.path))
-  cleanup.add(() => runtime.engine.adapters.close())
   const { adapters } = runtime.engine
+  cleanup.add(() => adapters.close())
   const storage = await openStorage({ config, directory: dataDir.path, pool, adapters, clock, logger, acts })
   cleanup.add(() => storage.close())
   const simulated = simulatedParts(l0Simulated, segment, config.l2.adapters)
@@ -173,6 +171,12 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
     return stopped
   }
   return { addresses, simulated, takenOver, stop }
+}
+
+function openIoPool({ general }: ServeConfig, segment: SharedSegment, logger: Logger): Promise<IoPool> {
+  return IoPool.start(general.ioWorkers, segment, (reason) =>
+    logger.error({ reason }, 'an io worker ended; its adapters fail'),
+  )
 }
 
 function warnOfOpenDoors({ http, mp }: ServeConfig, logger: Logger): void {
