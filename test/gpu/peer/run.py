@@ -15,6 +15,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(os.path.join(HERE, '..', '..', '..'))
 NODE = os.path.join(ROOT, 'node_modules', '.bin', 'node')
 START_SECONDS = 240
+# Variables of the script itself are no options of the engine.
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith('KVTIER_')}
 
 
 class EngineRun:
@@ -35,12 +37,14 @@ class EngineRun:
         self._process = subprocess.Popen(
             [*argv, 'serve', '--data-dir', data, *ports, *self._flags],
             cwd=ROOT,
+            env=ENVIRONMENT,
             stdout=subprocess.DEVNULL,
         )
         address = self._wait(os.path.join(data, 'addresses.json'))
         made = subprocess.run(
             [*argv, 'token', 'create', '--scope', 'admin', '--data-dir', data, '--json'],
             cwd=ROOT,
+            env=ENVIRONMENT,
             check=True,
             stdout=subprocess.PIPE,
             text=True,
