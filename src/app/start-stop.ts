@@ -143,12 +143,10 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
       arena: segment.handle,
       cells: cells.handles,
       facts: device === null ? {} : { device: device.info },
-      dataDir: config.general.dataDir,
-      logLevel: config.general.logLevel,
+      ...serviceOptions(config),
       version,
       isRecovery: dataDir.wasLeftOpen,
       takenOver,
-      ...surfaceOptions(config),
       push,
       spans: ring,
     },
@@ -192,8 +190,9 @@ function pushTarget({ push }: ServeConfig, version: string): PushTarget | null {
 }
 
 /** The options of the service thread. */
-function surfaceOptions({ activities, http, auth, prometheus, tokenizer }: ServeConfig) {
-  return { activities, http, auth, prometheus, tokenizer }
+function serviceOptions({ general, activities, http, auth, prometheus, tokenizer }: ServeConfig) {
+  const { dataDir, logLevel } = general
+  return { dataDir, logLevel, activities, http, auth, prometheus, tokenizer }
 }
 
 function openMemory(
