@@ -378,3 +378,16 @@ it('a close does not wait for a listing that hangs', needsS3Server(), async () =
   await adapter.close()
   expect(proxy.seen).toHaveLength(before + 1)
 })
+
+it('a close does not wait for a sweep of old uploads that hangs', needsS3Server(), async () => {
+  const proxy = await weather()
+  const clock = new ManualClock(0, Date.now())
+  const adapter = await opened({ endpoint: proxy.endpoint, relistMs: 60_000 }, clock)
+  const before = proxy.seen.length
+  const isSweep = (path: string) => path.includes('uploads=')
+  proxy.answer = ({ path }) => (isSweep(path) ? 'hang' : undefined)
+  clock.advance(60_000)
+  await until('a sweep', () => (proxy.seen.slice(before).some(({ path }) => isSweep(path)) ? true : undefined))
+  await adapter.close()
+  expect(proxy.seen.filter(({ path }) => isSweep(path))).toHaveLength(2) // of the opening, and this one
+})

@@ -280,10 +280,12 @@ export class S3Adapter implements L2Adapter {
 
   /** Drops uploads that nobody ended: of crashed engines, or whose start had no answer. Those of running ones are younger. */
   async #sweepUploads(): Promise<void> {
-    const uploads = await this.#bucket.uploads(this.#names.objects, REQUEST_LIMIT_MS).catch(() => [])
+    const { signal } = this.#closing // a close does not wait for a server that hangs
+    const uploads = await this.#bucket.uploads(this.#names.objects, REQUEST_LIMIT_MS, signal).catch(() => [])
     for (const { key, id, startedMs } of uploads) {
+      if (signal.aborted) return
       if (startedMs > this.#parts.clock.wallMs() - UPLOAD_AGE_MS) continue
-      await this.#bucket.abortUpload(key, id, REQUEST_LIMIT_MS).catch(() => undefined)
+      await this.#bucket.abortUpload(key, id, REQUEST_LIMIT_MS, signal).catch(() => undefined)
     }
   }
 

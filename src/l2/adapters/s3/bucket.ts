@@ -100,12 +100,16 @@ export class Bucket {
   }
 
   /** Uploads in parts that were neither completed nor aborted. The first thousand: the next opening finds the rest. */
-  async uploads(prefix: string, limitMs: number): Promise<{ key: string; id: string; startedMs: number }[]> {
+  async uploads(
+    prefix: string,
+    limitMs: number,
+    signal?: AbortSignal,
+  ): Promise<{ key: string; id: string; startedMs: number }[]> {
     const query: [string, string][] = [
       ['uploads', ''],
       ['prefix', prefix],
     ]
-    const text = await this.#page('the listing of uploads', query, limitMs)
+    const text = await this.#page('the listing of uploads', query, limitMs, signal)
     return elements(text, 'Upload').map((entry) => ({
       key: textOf(entry, 'Key'),
       id: textOf(entry, 'UploadId'),
@@ -147,15 +151,15 @@ export class Bucket {
    * Drops an upload with its parts. One that is gone is fine. A part that was under way may come in after the upload
    * was dropped, so the parts are asked for until there is no such upload (S3 API, AbortMultipartUpload).
    */
-  async abortUpload(key: string, id: string, limitMs: number): Promise<void> {
+  async abortUpload(key: string, id: string, limitMs: number, signal?: AbortSignal): Promise<void> {
     const query = [['uploadId', id]] as const
     const request = { what: 'the end of an upload', key, query, expected: [404] } as const
-    await this.within(limitMs, undefined, async (signal) => {
+    await this.within(limitMs, signal, async (limited) => {
       for (let tries = 0; tries < DROP_TRIES; tries += 1) {
-        if (tries > 0) await this.#client.pause(DROP_PAUSE_MS * 2 ** (tries - 1), signal)
-        const dropped = await this.#client.send({ ...request, method: 'DELETE' }, signal)
+        if (tries > 0) await this.#client.pause(DROP_PAUSE_MS * 2 ** (tries - 1), limited)
+        const dropped = await this.#client.send({ ...request, method: 'DELETE' }, limited)
         if (dropped.status === 404) return
-        const parts = await this.#client.send({ ...request, method: 'GET' }, signal)
+        const parts = await this.#client.send({ ...request, method: 'GET' }, limited)
         if (parts.status === 404) return
       }
     })
