@@ -36,7 +36,7 @@ export async function run(call: CommandCall): Promise<ExitCode> {
   const engine = await sharingOf(call)
   const result = { native: capability(), cuda: driver, measured, modes, engine, simulated }
   const lines = () => [...nativeLines(result.native), ...cudaLines(driver, measured), ...modeLines(modes, engine)]
-  answer(call, result, () => [...lines(), ...simulated].join('\n'))
+  answer(call, result, () => [...lines(), ...simulated.map((part) => `simulated  ${part}`)].join('\n'))
   return 0
 }
 
@@ -84,9 +84,8 @@ function measure(driver: CudaDriver, library: string, ordinal: number): Measured
 }
 
 function simulatedParts(driver: CudaDriver | null): string[] {
-  if (driver === null) return ['simulated  the GPU: serve has a simulated one, with the transfer times of a profile']
-  if (driver.isStandIn)
-    return ['simulated  the GPU: this driver is a stand-in that copies in host memory; times mean nothing']
+  if (driver === null) return ['the GPU: serve has a simulated one, with the transfer times of a profile']
+  if (driver.isStandIn) return ['the GPU: this driver is a stand-in that copies in host memory; times mean nothing']
   return []
 }
 
