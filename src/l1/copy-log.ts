@@ -1,6 +1,6 @@
 import { assert } from '../core/assert.ts'
 import type { LeaseId, SpaceId } from '../core/ids.ts'
-import { type Leases, NO_SLOT } from './leases.ts'
+import { type Leases, NO_LEASE_ROW } from './leases.ts'
 
 /** What another process does with slots it was told of. */
 export const STORE_COPY = 1
@@ -98,9 +98,9 @@ export class CopyLog {
     for (let row = 0; row < this.#fresh; row += 1) {
       if (columns.kind[row] === NONE || columns.owner[row] !== owner) continue
       const lease = columns.lease[row] as LeaseId
-      const slot = this.#leases.slotOf(lease)
-      assert(slot !== NO_SLOT, 'a copy under a lease that has ended')
-      const facts = { space: space[slot] as SpaceId, rank: rank[slot]!, count: count[slot]! }
+      const leaseRow = this.#leases.rowOf(lease)
+      assert(leaseRow !== NO_LEASE_ROW, 'a copy under a lease that has ended')
+      const facts = { space: space[leaseRow] as SpaceId, rank: rank[leaseRow]!, count: count[leaseRow]! }
       found.push({ row, kind: columns.kind[row]!, owner, name: columns.name[row]!, lease, ...facts })
     }
     return found

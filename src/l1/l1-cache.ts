@@ -11,7 +11,7 @@ import { assembleL1, type L1Assembly } from './l1-assembly.ts'
 import type { L1Parts } from './l1-parts.ts'
 import { type L1Field, type L1Recorder, type L1TenantField, READ_FAILURES, type ReadFailure } from './l1-recorder.ts'
 import { LeaseRuns } from './lease-runs.ts'
-import { EXPIRED_READ, EXPIRED_WRITE, INTERNAL, type Leases, NO_SLOT, PIN, READ, WRITE } from './leases.ts'
+import { EXPIRED_READ, EXPIRED_WRITE, INTERNAL, type Leases, NO_LEASE_ROW, PIN, READ, WRITE } from './leases.ts'
 import type { L1Options } from './options.ts'
 import type { ReadLeases } from './read-leases.ts'
 import { type Recovered, recover } from './recovery.ts'
@@ -207,20 +207,20 @@ export class L1Cache {
    * @returns shards that became readable; -1 when the lease is unknown or expired.
    */
   commit(lease: LeaseId, outcomes: Uint8Array | null = null, committed: ChunkRefs | null = null): number {
-    const slot = this.#find(lease)
-    if (slot !== NO_SLOT && this.#leases.kind[slot] === EXPIRED_WRITE) this.#reservations.fence(slot)
-    else if (slot !== NO_SLOT && this.#leases.kind[slot] === WRITE) {
-      return this.#reservations.commit(slot, outcomes, committed)
+    const row = this.#find(lease)
+    if (row !== NO_LEASE_ROW && this.#leases.kind[row] === EXPIRED_WRITE) this.#reservations.fence(row)
+    else if (row !== NO_LEASE_ROW && this.#leases.kind[row] === WRITE) {
+      return this.#reservations.commit(row, outcomes, committed)
     }
     return -1
   }
 
   /** Frees the slots of a write lease at once, expired or not: the writer is done. False when unknown. */
   abort(lease: LeaseId): boolean {
-    const slot = this.#find(lease)
-    const kind = slot === NO_SLOT ? 0 : this.#leases.kind[slot]!
+    const row = this.#find(lease)
+    const kind = row === NO_LEASE_ROW ? 0 : this.#leases.kind[row]!
     if (kind !== WRITE && kind !== EXPIRED_WRITE) return false
-    this.#end(slot)
+    this.#end(row)
     return true
   }
 
@@ -236,34 +236,34 @@ export class L1Cache {
    * alone. Each call needs its `endCopy`.
    */
   beginCopy(lease: LeaseId): void {
-    const slot = this.#find(lease)
-    if (slot !== NO_SLOT && this.#leases.kind[slot] === READ) this.#readers.beginCopy(slot)
+    const row = this.#find(lease)
+    if (row !== NO_LEASE_ROW && this.#leases.kind[row] === READ) this.#readers.beginCopy(row)
   }
 
   /** Such a copy is done. The last one of an expired lease ends it. */
   endCopy(lease: LeaseId): void {
-    const slot = this.#find(lease)
-    const kind = slot === NO_SLOT ? 0 : this.#leases.kind[slot]!
-    if (kind === READ || kind === EXPIRED_READ) this.#readers.endCopy(slot)
+    const row = this.#find(lease)
+    const kind = row === NO_LEASE_ROW ? 0 : this.#leases.kind[row]!
+    if (kind === READ || kind === EXPIRED_READ) this.#readers.endCopy(row)
   }
 
   /** Whether a lease has expired and keeps its slots for a writer or reader that may not be done. */
   isQuarantined(lease: LeaseId): boolean {
-    const slot = this.#find(lease)
-    return slot !== NO_SLOT && this.#leases.kind[slot]! >= EXPIRED_WRITE
+    const row = this.#find(lease)
+    return row !== NO_LEASE_ROW && this.#leases.kind[row]! >= EXPIRED_WRITE
   }
 
   /** Sets the slots of a write lease aside, as if it had expired: their writer may still write. See `fence`. */
   quarantine(lease: LeaseId): void {
-    const slot = this.#find(lease)
-    if (slot !== NO_SLOT && this.#leases.kind[slot] === WRITE) this.#reservations.quarantine(slot)
+    const row = this.#find(lease)
+    if (row !== NO_LEASE_ROW && this.#leases.kind[row] === WRITE) this.#reservations.quarantine(row)
   }
 
   /** Ends a read, internal or pin lease. False when it is unknown or expired. */
   release(lease: LeaseId): boolean {
-    const slot = this.#find(lease)
-    if (slot === NO_SLOT || this.#leases.kind[slot]! >= WRITE) return false
-    this.#readers.close(slot)
+    const row = this.#find(lease)
+    if (row === NO_LEASE_ROW || this.#leases.kind[row]! >= WRITE) return false
+    this.#readers.close(row)
     return true
   }
 
@@ -271,9 +271,9 @@ export class L1Cache {
   releaseOwner(owner: number): number {
     this.#recorder.tick()
     let ended = 0
-    for (let slot = 0; slot < this.#leases.endSlot; slot += 1) {
-      if (this.#leases.kind[slot] === 0 || this.#leases.owner[slot] !== owner) continue
-      this.#end(slot)
+    for (let row = 0; row < this.#leases.endRow; row += 1) {
+      if (this.#leases.kind[row] === 0 || this.#leases.owner[row] !== owner) continue
+      this.#end(row)
       ended += 1
     }
     return ended
@@ -281,9 +281,9 @@ export class L1Cache {
 
   /** Moves the expiry of a lease to `ttlMs` from now. False when it is unknown or expired. */
   renew(lease: LeaseId, ttlMs: number): boolean {
-    const slot = this.#find(lease)
-    if (slot === NO_SLOT || this.#leases.kind[slot]! >= EXPIRED_WRITE) return false
-    if (this.#leases.kind[slot] !== PIN) this.#leases.setExpiry(slot, this.#recorder.timeMs + ttlMs)
+    const row = this.#find(lease)
+    if (row === NO_LEASE_ROW || this.#leases.kind[row]! >= EXPIRED_WRITE) return false
+    if (this.#leases.kind[row] !== PIN) this.#leases.setExpiry(row, this.#recorder.timeMs + ttlMs)
     return true
   }
 
@@ -296,9 +296,9 @@ export class L1Cache {
    * has a chunk there of which the bytes were found altered.
    */
   slots(lease: LeaseId, rank: number, from: number, to: number, out: SlotList): boolean {
-    const slot = this.#find(lease)
-    if (slot === NO_SLOT || this.#leases.kind[slot]! >= WRITE) return false
-    return this.#readers.slots(slot, rank, from, to, out)
+    const row = this.#find(lease)
+    if (row === NO_LEASE_ROW || this.#leases.kind[row]! >= WRITE) return false
+    return this.#readers.slots(row, rank, from, to, out)
   }
 
   /**
@@ -308,9 +308,9 @@ export class L1Cache {
    * @returns shards counted; 0 when the lease has ended.
    */
   served(lease: LeaseId, from: number, to: number, rank = -1): number {
-    const slot = this.#find(lease)
-    if (slot === NO_SLOT || this.#leases.kind[slot]! >= WRITE) return 0
-    const shards = this.#readers.served(slot, from, to, rank)
+    const row = this.#find(lease)
+    if (row === NO_LEASE_ROW || this.#leases.kind[row]! >= WRITE) return 0
+    const shards = this.#readers.served(row, from, to, rank)
     this.#recorder.endBatch()
     return shards
   }
@@ -376,25 +376,25 @@ export class L1Cache {
     verifyCells(verifyL1(this.#residency, this.#leases), this.#tenants, this.#totals, this.#recorder.usageBytes)
   }
 
-  /** The slot of a lease that has not ended; one whose time has come expires here. Reads the clock. */
+  /** The row of a lease that has not ended; one whose time has come expires here. Reads the clock. */
   #find(lease: LeaseId): number {
     this.#recorder.tick()
-    const slot = this.#leases.slotOf(lease)
-    if (slot === NO_SLOT || this.#leases.expiryMs[slot]! > this.#recorder.timeMs) return slot
-    this.#expire(slot)
-    return this.#leases.slotOf(lease)
+    const row = this.#leases.rowOf(lease)
+    if (row === NO_LEASE_ROW || this.#leases.expiryMs[row]! > this.#recorder.timeMs) return row
+    this.#expire(row)
+    return this.#leases.rowOf(lease)
   }
 
-  #end(slot: number): void {
-    const kind = this.#leases.kind[slot]
-    if (kind === WRITE) this.#reservations.abort(slot)
-    else if (kind === EXPIRED_WRITE) this.#reservations.fence(slot)
-    else this.#readers.close(slot)
+  #end(row: number): void {
+    const kind = this.#leases.kind[row]
+    if (kind === WRITE) this.#reservations.abort(row)
+    else if (kind === EXPIRED_WRITE) this.#reservations.fence(row)
+    else this.#readers.close(row)
   }
 
-  #expire(slot: number): void {
+  #expire(row: number): void {
     this.#totals.add(0, 'leasesExpired', 1)
-    if (this.#leases.kind[slot] === WRITE) this.#reservations.quarantine(slot)
-    else this.#readers.expire(slot)
+    if (this.#leases.kind[row] === WRITE) this.#reservations.quarantine(row)
+    else this.#readers.expire(row)
   }
 }

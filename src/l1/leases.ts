@@ -14,13 +14,13 @@ export const EXPIRED_READ = 6
 
 /** Entries name chunks, and stand for all their shards. */
 export const ALL_RANKS = 255
-/** No lease has this slot. */
-export const NO_SLOT = -1
+/** Returned instead of a row when there is none. */
+export const NO_LEASE_ROW = -1
 
 const NONE = 0
 const LOST_ID = 0
 
-/** A lease's id is its slot + its generation times this. */
+/** A lease's id is its row + its generation times this. */
 export function leaseUnit(capacity: number): number {
   return 2 ** Math.ceil(Math.log2(Math.max(2, capacity)))
 }
@@ -28,20 +28,20 @@ export function leaseUnit(capacity: number): number {
 /**
  * The table of leases: each has an owner, an expiry and a list of entries. Everything is preallocated.
  *
- *   LeaseId = slot + generation x 2^slotBits, a safe integer; an ended lease's id never comes back
- *   entries = a pool of rows (reference, next, run): each stands for the references from that one on, as many as `run`
- *             says; a lease's list starts at the row added last, so that walking it goes tail first
+ *   LeaseId = row + generation x 2^rowBits, a safe integer; an ended lease's id never comes back
+ *   entries = a pool of (reference, next, run): each stands for the references from that one on, as many as `run`
+ *             says; a lease's list starts at the entry added last, so that walking it goes tail first
  *
  *     open          renew                 expire (write lease, or being copied from)            fence
- *   ---------> open -----> open   open ----------------------------------------------> expired ---------> slot free
- *                                 open -- commit, abort, release, expire (any other) --------------------> slot free
+ *   ---------> open -----> open   open ----------------------------------------------> expired ---------> row free
+ *                                 open -- commit, abort, release, expire (any other) --------------------> row free
  *
  * Expiry is a scan of one array of deadlines, at most once for each deadline that passed: 50 us for 65,536 leases.
  * A heap would make every renewal dearer than that.
  */
 export class Leases {
   readonly capacity: number
-  /** By lease slot. Read freely; only `kind` and `count` may be written outside (see `open` and `append`). */
+  /** By row of the table. Read freely; only `kind` and `count` may be written outside (see `open` and `append`). */
   readonly kind: Uint8Array
   readonly rank: Uint8Array
   readonly space: Uint32Array
@@ -56,8 +56,8 @@ export class Leases {
   readonly #head: Uint32Array
   readonly #nextFree: Int32Array
   readonly #unit: number
-  #freeSlot = NO_SLOT
-  #freshSlot = 0
+  #freeRow = NO_LEASE_ROW
+  #freshRow = 0
   #openCount = 0
   #earliestMs = Number.POSITIVE_INFINITY
 
@@ -97,32 +97,32 @@ export class Leases {
   /**
    * Takes over leases of an earlier engine; all others end. Their ids stay, and no ended id comes back.
    *
-   * @param kinds by slot: what the lease becomes, 0 = ended.
+   * @param kinds by row: what the lease becomes, 0 = ended.
    * @param keeps whether a reference that stands alone still counts; one that does not becomes 0. Runs must be kept.
    */
   restore(kinds: Uint8Array, keeps: (kind: number, reference: number) => boolean): void {
-    this.#freshSlot = this.capacity
-    while (this.#freshSlot > 0 && this.#generation[this.#freshSlot - 1] === 0) this.#freshSlot -= 1
+    this.#freshRow = this.capacity
+    while (this.#freshRow > 0 && this.#generation[this.#freshRow - 1] === 0) this.#freshRow -= 1
     this.#openCount = 0
-    this.#freeSlot = NO_SLOT
+    this.#freeRow = NO_LEASE_ROW
     const used = new Uint8Array(this.entryCapacity + 1)
     this.#freshEntry = 1
     this.#freeEntries = this.entryCapacity
-    for (let slot = this.#freshSlot - 1; slot >= 0; slot -= 1) {
-      this.kind[slot] = kinds[slot]!
-      this.expiryMs[slot] = Number.POSITIVE_INFINITY
-      if (kinds[slot] === NONE) {
-        this.count[slot] = 0
-        this.#nextFree[slot] = this.#freeSlot
-        this.#freeSlot = slot
+    for (let row = this.#freshRow - 1; row >= 0; row -= 1) {
+      this.kind[row] = kinds[row]!
+      this.expiryMs[row] = Number.POSITIVE_INFINITY
+      if (kinds[row] === NONE) {
+        this.count[row] = 0
+        this.#nextFree[row] = this.#freeRow
+        this.#freeRow = row
         continue
       }
       this.#openCount += 1
-      this.#freeEntries -= this.count[slot]!
-      for (let entry = this.#head[slot]!, left = this.count[slot]!; left > 0; ) {
+      this.#freeEntries -= this.count[row]!
+      for (let entry = this.#head[row]!, left = this.count[row]!; left > 0; ) {
         used[entry] = 1
         this.#freshEntry = Math.max(this.#freshEntry, entry + 1)
-        if (!keeps(kinds[slot]!, this.#entryRef[entry]!)) this.#entryRef[entry] = 0
+        if (!keeps(kinds[row]!, this.#entryRef[entry]!)) this.#entryRef[entry] = 0
         left -= this.#entryRun[entry]!
         if (left === 0) this.#entryNext[entry] = NONE
         entry = this.#entryNext[entry]!
@@ -146,79 +146,79 @@ export class Leases {
     return this.#freeEntries
   }
 
-  get hasFreeSlot(): boolean {
+  get hasFreeRow(): boolean {
     return this.#openCount < this.capacity
   }
 
-  /** Slots are 0..endSlot-1, so far; `kind` 0 = not in use. */
-  get endSlot(): number {
-    return this.#freshSlot
+  /** Rows are 0..endRow-1, so far; `kind` 0 = not in use. */
+  get endRow(): number {
+    return this.#freshRow
   }
 
   get bytes(): number {
     return this.capacity * (2 + 5 * 4 + 3 * 8 + 4) + (this.entryCapacity + 1) * 12
   }
 
-  /** Opens a lease without entries. @returns its slot, or NO_SLOT when the table is full. */
+  /** Opens a lease without entries. @returns its row, or NO_LEASE_ROW when the table is full. */
   open(kind: number, space: number, rank: number, first: number, owner: number, expiryMs: number): number {
-    let slot = this.#freeSlot
-    if (slot !== NO_SLOT) this.#freeSlot = this.#nextFree[slot]!
-    else if (this.#freshSlot < this.capacity) slot = this.#freshSlot++
-    else return NO_SLOT
+    let row = this.#freeRow
+    if (row !== NO_LEASE_ROW) this.#freeRow = this.#nextFree[row]!
+    else if (this.#freshRow < this.capacity) row = this.#freshRow++
+    else return NO_LEASE_ROW
     this.#openCount += 1
-    const generation = (this.#generation[slot]! + 1) >>> 0
-    this.#generation[slot] = generation === LOST_ID ? 1 : generation
-    this.space[slot] = space
-    this.rank[slot] = rank
-    this.first[slot] = first
-    this.owner[slot] = owner
-    this.count[slot] = 0
-    this.tag[slot] = 0
-    this.#head[slot] = NONE
-    this.setExpiry(slot, expiryMs)
-    this.kind[slot] = kind // last: the row counts from here on
-    return slot
+    const generation = (this.#generation[row]! + 1) >>> 0
+    this.#generation[row] = generation === LOST_ID ? 1 : generation
+    this.space[row] = space
+    this.rank[row] = rank
+    this.first[row] = first
+    this.owner[row] = owner
+    this.count[row] = 0
+    this.tag[row] = 0
+    this.#head[row] = NONE
+    this.setExpiry(row, expiryMs)
+    this.kind[row] = kind // last: the lease counts from here on
+    return row
   }
 
-  setExpiry(slot: number, expiryMs: number): void {
-    this.expiryMs[slot] = expiryMs
+  setExpiry(row: number, expiryMs: number): void {
+    this.expiryMs[row] = expiryMs
     if (expiryMs < this.#earliestMs) this.#earliestMs = expiryMs
   }
 
-  idOf(slot: number): LeaseId {
-    return (slot + this.#generation[slot]! * this.#unit) as LeaseId
+  idOf(row: number): LeaseId {
+    return (row + this.#generation[row]! * this.#unit) as LeaseId
   }
 
-  /** The slot of a lease that has not ended, or NO_SLOT. */
-  slotOf(lease: LeaseId): number {
-    if (lease === NO_LEASE) return NO_SLOT
-    const slot = lease % this.#unit
-    if (slot >= this.#freshSlot || this.kind[slot] === NONE) return NO_SLOT
-    return (lease - slot) / this.#unit === this.#generation[slot] ? slot : NO_SLOT
+  /** The row of a lease that has not ended, or NO_LEASE_ROW. */
+  rowOf(lease: LeaseId): number {
+    if (lease === NO_LEASE) return NO_LEASE_ROW
+    const row = lease % this.#unit
+    if (row >= this.#freshRow || this.kind[row] === NONE) return NO_LEASE_ROW
+    return (lease - row) / this.#unit === this.#generation[row] ? row : NO_LEASE_ROW
   }
 
   /** Adds a reference. The caller has seen that `freeEntries` is not 0. Reference 0 holds nothing. */
-  append(slot: number, reference: number): void {
-    this.appendRun(slot, reference, 1)
+  append(row: number, reference: number): void {
+    this.appendRun(row, reference, 1)
   }
 
-  /** Adds the references first..first + length - 1, in one row. The caller has seen that `freeEntries` has as many. */
-  appendRun(slot: number, first: number, length: number): void {
+  /** Adds the references first..first + length - 1, as one entry. The caller has seen that `freeEntries` has as many. */
+  appendRun(row: number, first: number, length: number): void {
     let entry = this.#freeEntry
     if (entry !== NONE) this.#freeEntry = this.#entryNext[entry]!
     else entry = this.#freshEntry++
     this.#freeEntries -= length
     this.#entryRef[entry] = first
     this.#entryRun[entry] = length
-    this.#entryNext[entry] = this.#head[slot]!
-    this.#head[slot] = entry
-    this.count[slot] = this.count[slot]! + length
+    this.#entryNext[entry] = this.#head[row]!
+    this.#head[row] = entry
+    this.count[row] = this.count[row]! + length
   }
 
   /** Copies the references into `out`, in the order they were added. @returns their number. */
-  entries(slot: number, out: Uint32Array): number {
-    const count = this.count[slot]!
-    let entry = this.#head[slot]!
+  entries(row: number, out: Uint32Array): number {
+    const count = this.count[row]!
+    let entry = this.#head[row]!
     for (let end = count; end > 0; ) {
       const start = end - this.#entryRun[entry]!
       const first = this.#entryRef[entry]! - start
@@ -230,31 +230,31 @@ export class Leases {
   }
 
   /** Ends a lease: its id is void from here on. */
-  close(slot: number): void {
-    const head = this.#head[slot]!
+  close(row: number): void {
+    const head = this.#head[row]!
     if (head !== NONE) {
       let last = head
       while (this.#entryNext[last] !== NONE) last = this.#entryNext[last]!
       this.#entryNext[last] = this.#freeEntry
       this.#freeEntry = head
-      this.#freeEntries += this.count[slot]!
+      this.#freeEntries += this.count[row]!
     }
-    this.kind[slot] = NONE
-    this.count[slot] = 0
-    this.expiryMs[slot] = Number.POSITIVE_INFINITY
-    this.#nextFree[slot] = this.#freeSlot
-    this.#freeSlot = slot
+    this.kind[row] = NONE
+    this.count[row] = 0
+    this.expiryMs[row] = Number.POSITIVE_INFINITY
+    this.#nextFree[row] = this.#freeRow
+    this.#freeRow = row
     this.#openCount -= 1
   }
 
-  /** Collects the slots whose deadline has come. @param out filled from 0, at most its length. @returns how many. */
+  /** Collects the rows whose deadline has come. @param out filled from 0, at most its length. @returns how many. */
   due(nowMs: number, out: Uint32Array): number {
     if (nowMs < this.#earliestMs) return 0
     let found = 0
     let earliest = Number.POSITIVE_INFINITY
-    for (let slot = 0; slot < this.#freshSlot; slot += 1) {
-      const expiry = this.expiryMs[slot]!
-      if (expiry <= nowMs && found < out.length) out[found++] = slot
+    for (let row = 0; row < this.#freshRow; row += 1) {
+      const expiry = this.expiryMs[row]!
+      if (expiry <= nowMs && found < out.length) out[found++] = row
       else if (expiry < earliest) earliest = expiry
     }
     this.#earliestMs = earliest
@@ -265,14 +265,14 @@ export class Leases {
   verify(): void {
     let used = 0
     let open = 0
-    for (let slot = 0; slot < this.#freshSlot; slot += 1) {
-      if (this.kind[slot] === NONE) continue
+    for (let row = 0; row < this.#freshRow; row += 1) {
+      if (this.kind[row] === NONE) continue
       open += 1
       let walked = 0
-      for (let entry = this.#head[slot]!; entry !== NONE; entry = this.#entryNext[entry]!) {
+      for (let entry = this.#head[row]!; entry !== NONE; entry = this.#entryNext[entry]!) {
         walked += this.#entryRun[entry]!
       }
-      assert(walked === this.count[slot], 'a lease lost entries')
+      assert(walked === this.count[row], 'a lease lost entries')
       used += walked
     }
     assert(open === this.#openCount, 'open leases are miscounted')

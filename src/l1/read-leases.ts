@@ -20,7 +20,7 @@ import {
 } from './chunk-table.ts'
 import type { L1TenantField } from './l1-recorder.ts'
 import { LateReaders } from './late-readers.ts'
-import { ALL_RANKS, EXPIRED_READ, INTERNAL, type Leases, NO_SLOT, PIN, READ } from './leases.ts'
+import { ALL_RANKS, EXPIRED_READ, INTERNAL, type Leases, NO_LEASE_ROW, PIN, READ } from './leases.ts'
 import type { Residency } from './residency.ts'
 import { isRunEnd, RunHolds } from './run-holds.ts'
 import { CHUNK, NEXT_SHARD, NO_SHARD, RANK_MASK, RANK_STATE, READABLE, SHARD_WORDS, SLOT } from './shard-table.ts'
@@ -34,8 +34,7 @@ import type { SlotList } from './slot-list.ts'
  *   internal  for copies to L2: keeps bytes in place, leaves the recency as it is (see holds.ts)
  *
  * An entry names a chunk (all its shards) or, in a lease made from references, one shard. A chunk that is removed
- * while leased stays readable for its leases, and for nobody else; one that was
- * found altered, for nobody.
+ * while leased stays readable for its leases, and for nobody else; one that was found altered, for nobody.
  *
  * Another process may copy from the slots of a read lease. It cannot be told to stop, so a lease that expires before
  * those copies end keeps its chunks: others find and read them as before, and no slot is used again. It gives nothing
@@ -95,7 +94,7 @@ export class ReadLeases {
     const spec = residency.spaces.spec(space)
     const count = to - from
     const bytes = count * spec.ranks * spec.shardBytes
-    if (count <= 0 || count > this.#leases.freeEntries || !this.#leases.hasFreeSlot) return NO_LEASE
+    if (count <= 0 || count > this.#leases.freeEntries || !this.#leases.hasFreeRow) return NO_LEASE
     if (kind === PIN && this.#pinnedBytes + bytes > this.#pinBytesMax) return NO_LEASE
     const words = residency.table.words
     for (let at = 0; at < count; at += 1) {
@@ -104,12 +103,12 @@ export class ReadLeases {
       if (kind === INTERNAL && words[id * CHUNK_WORDS + GENERATION]! >>> 24 === INTERNAL_MAX) return NO_LEASE
       scratch[at] = id
     }
-    const slot = this.#take(kind, space, from, count, owner, expiry)
+    const row = this.#take(kind, space, from, count, owner, expiry)
     if (kind === PIN) {
       this.#pinnedBytes += bytes
-      this.#leases.tag[slot] = bytes
+      this.#leases.tag[row] = bytes
     }
-    return this.#leases.idOf(slot)
+    return this.#leases.idOf(row)
   }
 
   /** See `LeaseRuns.lease`. */
@@ -126,31 +125,31 @@ export class ReadLeases {
       if (run < scratch.length) scratch[run] = id
     }
     this.#lastRun = run
-    if (run === 0 || run > this.#leases.freeEntries || !this.#leases.hasFreeSlot) return NO_LEASE
+    if (run === 0 || run > this.#leases.freeEntries || !this.#leases.hasFreeRow) return NO_LEASE
     return this.#leases.idOf(this.#take(READ, space, from, run, owner, expiry))
   }
 
-  /** A lease on the chunks in the scratch, for which there is room. @returns its slot. */
+  /** A lease on the chunks in the scratch, for which there is room. @returns its row. */
   #take(kind: number, space: SpaceId, from: number, count: number, owner: number, expiry: number): number {
     const residency = this.#residency
     const scratch = this.#scratch
     const { tenant, ranks } = residency.spaces.spec(space)
     if (kind === READ) residency.slots.noteRead(count)
-    const slot = this.#leases.open(kind, space, ALL_RANKS, from, owner, expiry)
-    this.#appendRuns(slot, count)
+    const row = this.#leases.open(kind, space, ALL_RANKS, from, owner, expiry)
+    this.#appendRuns(row, count)
     residency.slots.begin(kind, scratch, count)
     if (kind === INTERNAL) for (let at = 0; at < count; at += 1) this.#addInternal(scratch[at]!)
     else this.#runs.hold(scratch, count)
     if (kind === READ) for (let at = 0; at < count; at += 1) this.#touch(scratch[at]!, tenant, ranks)
-    return slot
+    return row
   }
 
   /** The chunks in the scratch, as entries: those whose records follow each other share one. */
-  #appendRuns(slot: number, count: number): void {
+  #appendRuns(row: number, count: number): void {
     const scratch = this.#scratch
     for (let start = 0, at = 1; at <= count; at += 1) {
       if (at < count && scratch[at]! === scratch[at - 1]! + 1) continue
-      this.#leases.appendRun(slot, scratch[start]!, at - start)
+      this.#leases.appendRun(row, scratch[start]!, at - start)
       start = at
     }
   }
@@ -159,69 +158,69 @@ export class ReadLeases {
   openRefs(refs: ChunkRefs, from: number, to: number, rank: number, expiry: number, present: Uint8Array): LeaseId {
     const words = this.#residency.table.words
     present.fill(0, 0, to - from)
-    if (to - from > this.#leases.freeEntries || !this.#leases.hasFreeSlot) return NO_LEASE
-    let slot = NO_SLOT
+    if (to - from > this.#leases.freeEntries || !this.#leases.hasFreeRow) return NO_LEASE
+    let row = NO_LEASE_ROW
     for (let at = from; at < to; at += 1) {
       const id = refs.id[at]!
       const shard = this.#shardOfRef(id, refs.generation[at]!, rank)
       if (shard !== NO_SHARD) {
-        if (slot === NO_SLOT) {
+        if (row === NO_LEASE_ROW) {
           const space = this.#residency.spaceOf(id)
-          slot = this.#leases.open(INTERNAL, space, rank, from, 0, expiry)
-          for (let before = from; before < at; before += 1) this.#leases.append(slot, 0)
+          row = this.#leases.open(INTERNAL, space, rank, from, 0, expiry)
+          for (let before = from; before < at; before += 1) this.#leases.append(row, 0)
         }
         present[at - from] = 1
         this.#residency.arena.hold(this.#residency.shards.words[shard * SHARD_WORDS + SLOT]!)
         words[id * CHUNK_WORDS + GENERATION] = words[id * CHUNK_WORDS + GENERATION]! + INTERNAL_ONE
       }
-      if (slot !== NO_SLOT) this.#leases.append(slot, shard)
+      if (row !== NO_LEASE_ROW) this.#leases.append(row, shard)
     }
-    return slot === NO_SLOT ? NO_LEASE : this.#leases.idOf(slot)
+    return row === NO_LEASE_ROW ? NO_LEASE : this.#leases.idOf(row)
   }
 
   /** See `L1Cache.beginCopy`. Of an open read lease. */
-  beginCopy(slot: number): void {
-    this.#leases.tag[slot]! += 1
+  beginCopy(row: number): void {
+    this.#leases.tag[row]! += 1
   }
 
   /** See `L1Cache.endCopy`. Of a read lease, expired or not. */
-  endCopy(slot: number): void {
-    const copies = Math.max(0, this.#leases.tag[slot]! - 1)
-    this.#leases.tag[slot] = copies
-    if (copies === 0 && this.#leases.kind[slot] === EXPIRED_READ) this.close(slot)
+  endCopy(row: number): void {
+    const copies = Math.max(0, this.#leases.tag[row]! - 1)
+    this.#leases.tag[row] = copies
+    if (copies === 0 && this.#leases.kind[row] === EXPIRED_READ) this.close(row)
   }
 
   /** The time of an open lease is up: ends it, or sets it aside while its slots are copied from. */
-  expire(slot: number): void {
-    if (this.#leases.kind[slot] === READ && this.#leases.tag[slot]! > 0) this.#quarantine(slot)
-    else this.close(slot)
+  expire(row: number): void {
+    if (this.#leases.kind[row] === READ && this.#leases.tag[row]! > 0) this.#quarantine(row)
+    else this.close(row)
   }
 
   /** Takes over a read lease of an earlier engine, whose chunks are LIVE or DOOMED, as expired and copied from. */
-  restore(slot: number, copies: number): void {
+  restore(row: number, copies: number): void {
     const { table, holds } = this.#residency
     const scratch = this.#scratch
-    const count = this.#leases.entries(slot, scratch)
+    const count = this.#leases.entries(row, scratch)
     for (let entry = 0; entry < count; entry += 1) {
       const id = scratch[entry]!
       if (!isRunEnd(table.words, scratch, entry, count)) continue
       if (this.#residency.stateOf(id) === LIVE) holds.hold(id)
       else table.words[id * CHUNK_WORDS + HOLDS] = table.words[id * CHUNK_WORDS + HOLDS]! + 1
     }
-    this.#leases.tag[slot] = copies
-    this.#quarantine(slot)
+    this.#leases.tag[row] = copies
+    this.#quarantine(row)
   }
 
   /** Ends a read (expired or not), internal or pin lease. */
-  close(slot: number): void {
+  close(row: number): void {
     const residency = this.#residency
     const scratch = this.#scratch
-    const kind = this.#leases.kind[slot]!
-    const isWhole = this.#leases.rank[slot] === ALL_RANKS
-    const count = this.#leases.entries(slot, scratch)
-    if (kind === EXPIRED_READ) this.#countLate(slot, -this.#late.remove(scratch, count))
-    if (kind === PIN) this.#pinnedBytes -= this.#leases.tag[slot]!
-    this.#leases.close(slot)
+    const kind = this.#leases.kind[row]!
+    const isWhole = this.#leases.rank[row] === ALL_RANKS
+    const count = this.#leases.entries(row, scratch)
+    if (kind === EXPIRED_READ) this.#countLate(row, -this.#late.remove(scratch, count))
+    if (kind === PIN) this.#pinnedBytes -= this.#leases.tag[row]!
+    this.#leases.close(row)
     if (!isWhole) {
       this.#closeRefs(count)
       return
@@ -243,11 +242,11 @@ export class ReadLeases {
   }
 
   /** See `L1Cache.slots`. */
-  slots(slot: number, rank: number, from: number, to: number, out: SlotList): boolean {
+  slots(row: number, rank: number, from: number, to: number, out: SlotList): boolean {
     const { shards, arena } = this.#residency
-    const first = this.#leases.first[slot]!
-    const isWhole = this.#leases.rank[slot] === ALL_RANKS
-    const count = this.#leases.entries(slot, this.#scratch)
+    const first = this.#leases.first[row]!
+    const isWhole = this.#leases.rank[row] === ALL_RANKS
+    const count = this.#leases.entries(row, this.#scratch)
     if (from < first || to > first + count) return false
     if (isWhole && this.#isAltered(from - first, to - first)) return false
     for (let index = from; index < to; index += 1) {
@@ -257,8 +256,8 @@ export class ReadLeases {
         const at = shard * SHARD_WORDS
         const shardRank = shards.words[at + RANK_STATE]! & RANK_MASK
         if (rank < 0 || shardRank === rank) {
-          const place = shards.words[at + SLOT]!
-          out.push(index, shardRank, arena.offsetOf(place), arena.lengthOf(place))
+          const slot = shards.words[at + SLOT]!
+          out.push(index, shardRank, arena.offsetOf(slot), arena.lengthOf(slot))
         }
         shard = isWhole ? shards.words[at + NEXT_SHARD]! : NO_SHARD
       }
@@ -267,15 +266,15 @@ export class ReadLeases {
   }
 
   /** See `L1Cache.served`. */
-  served(slot: number, from: number, to: number, rank: number): number {
+  served(row: number, from: number, to: number, rank: number): number {
     const residency = this.#residency
-    const first = this.#leases.first[slot]!
-    const space = this.#leases.space[slot] as SpaceId
+    const first = this.#leases.first[row]!
+    const space = this.#leases.space[row] as SpaceId
     const spec = residency.spaces.spec(space)
-    const count = this.#leases.entries(slot, this.#scratch)
+    const count = this.#leases.entries(row, this.#scratch)
     const start = Math.max(from, first)
     const end = Math.min(to, first + count)
-    if (this.#leases.rank[slot] !== ALL_RANKS || end <= start) return 0
+    if (this.#leases.rank[row] !== ALL_RANKS || end <= start) return 0
     if (this.#isAltered(start - first, end - first)) return 0
     if (rank <= 0)
       for (let at = start - first; at < end - first; at += 1) this.#use(this.#scratch[at]!, spec.tenant, space)
@@ -306,14 +305,14 @@ export class ReadLeases {
     return false
   }
 
-  #quarantine(slot: number): void {
-    this.#countLate(slot, this.#late.add(this.#scratch, this.#leases.entries(slot, this.#scratch)))
-    this.#leases.kind[slot] = EXPIRED_READ
-    this.#leases.setExpiry(slot, Number.POSITIVE_INFINITY)
+  #quarantine(row: number): void {
+    this.#countLate(row, this.#late.add(this.#scratch, this.#leases.entries(row, this.#scratch)))
+    this.#leases.kind[row] = EXPIRED_READ
+    this.#leases.setExpiry(row, Number.POSITIVE_INFINITY)
   }
 
-  #countLate(slot: number, chunks: number): void {
-    const spec = this.#residency.spaces.spec(this.#leases.space[slot] as SpaceId)
+  #countLate(row: number, chunks: number): void {
+    const spec = this.#residency.spaces.spec(this.#leases.space[row] as SpaceId)
     this.#residency.recorder.addTotal(this.#quarantined, chunks * spec.ranks * spec.shardBytes)
   }
 

@@ -84,7 +84,7 @@ export class ReadSlots {
 
   #walk(isHeld: boolean): void {
     const leases = this.#leases
-    for (let lease = 0; lease < leases.endSlot; lease += 1) {
+    for (let lease = 0; lease < leases.endRow; lease += 1) {
       if (!isRead(leases.kind[lease]!) || leases.rank[lease] !== ALL_RANKS) continue
       const count = leases.entries(lease, this.#entries)
       for (let at = 0; at < count; at += 1) this.#set(this.#entries[at]!, isHeld)

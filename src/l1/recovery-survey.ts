@@ -135,7 +135,7 @@ class Surveyor {
     this.#dropCopies()
     const kept = order.filter((id) => this.#chunks[id] === KEPT)
     const { owner } = this.#tables.leases
-    const ownerMax = this.#leases.reduce((most, kind, slot) => (kind === 0 ? most : Math.max(most, owner[slot]!)), 0)
+    const ownerMax = this.#leases.reduce((most, kind, row) => (kind === 0 ? most : Math.max(most, owner[row]!)), 0)
     return {
       chunks: this.#chunks,
       order: kept,
@@ -268,15 +268,15 @@ class Surveyor {
       if (kind === 0 || !this.#isLeft(copies.owner[row]!)) continue
       demand(kind === STORE_COPY || kind === RETRIEVE_COPY, 'a copy of no known kind')
       const lease = copies.lease[row]!
-      const slot = lease % unit
-      demand(Number.isSafeInteger(lease) && lease > 0 && slot < this.#leases.length, 'a copy under no lease')
-      if (leases.generation[slot] !== (lease - slot) / unit) continue // it has ended
-      const open = leases.kind[slot]!
+      const leaseRow = lease % unit
+      demand(Number.isSafeInteger(lease) && lease > 0 && leaseRow < this.#leases.length, 'a copy under no lease')
+      if (leases.generation[leaseRow] !== (lease - leaseRow) / unit) continue // it has ended
+      const open = leases.kind[leaseRow]!
       const isOpen =
         kind === STORE_COPY ? open === WRITE || open === EXPIRED_WRITE : open === READ || open === EXPIRED_READ
       if (!isOpen) continue
       const counts = kind === STORE_COPY ? this.#stores : this.#readers
-      counts[slot] = counts[slot]! + 1
+      counts[leaseRow] = counts[leaseRow]! + 1
       this.#copies[row] = 1
     }
   }
@@ -285,12 +285,12 @@ class Surveyor {
     const { leases } = this.#tables
     const seen = new Uint8Array(leases.entryRef.length)
     const writers = new Uint8Array(this.#shards.length)
-    for (let slot = 0; slot < leases.kind.length; slot += 1) {
-      const kind = leases.kind[slot]!
+    for (let row = 0; row < leases.kind.length; row += 1) {
+      const kind = leases.kind[row]!
       demand(kind <= EXPIRED_READ, 'a lease of no known kind')
-      const isRead = (kind === READ || kind === EXPIRED_READ) && leases.rank[slot] === ALL_RANKS
-      if (isRead && this.#readers[slot]! > 0) this.#keepReader(slot, this.#entriesOf(slot, seen))
-      if (kind === WRITE || kind === EXPIRED_WRITE) this.#keepWriter(slot, this.#entriesOf(slot, seen), writers)
+      const isRead = (kind === READ || kind === EXPIRED_READ) && leases.rank[row] === ALL_RANKS
+      if (isRead && this.#readers[row]! > 0) this.#keepReader(row, this.#entriesOf(row, seen))
+      if (kind === WRITE || kind === EXPIRED_WRITE) this.#keepWriter(row, this.#entriesOf(row, seen), writers)
     }
   }
 
@@ -302,11 +302,11 @@ class Surveyor {
     }
   }
 
-  #entriesOf(slot: number, seen: Uint8Array): number[] {
+  #entriesOf(row: number, seen: Uint8Array): number[] {
     const { head, count, entryRef, entryNext, entryRun } = this.#tables.leases
     const entries: number[] = []
-    demand(count[slot]! < entryRef.length, 'a lease with more entries than there are')
-    for (let entry = head[slot]!, left = count[slot]!; left > 0; ) {
+    demand(count[row]! < entryRef.length, 'a lease with more entries than there are')
+    for (let entry = head[row]!, left = count[row]!; left > 0; ) {
       demand(entry > 0 && entry < entryRef.length && seen[entry] === 0, 'an entry of two leases, or of none')
       const run = entryRun[entry]!
       demand(run > 0 && run <= left, 'an entry longer than its lease')
@@ -319,10 +319,10 @@ class Surveyor {
   }
 
   /** Whatever is copied from stays where it is. */
-  #keepReader(slot: number, chunks: readonly number[]): void {
-    const space = this.#tables.leases.space[slot]!
+  #keepReader(row: number, chunks: readonly number[]): void {
+    const space = this.#tables.leases.space[row]!
     demand(space < this.#spaces.length, 'a read lease of no key space')
-    this.#leases[slot] = EXPIRED_READ
+    this.#leases[row] = EXPIRED_READ
     for (const id of chunks) {
       const hasBytes = id >= FIRST_ID && id < this.#chunkCount && this.#firstShard[id] !== NO_SHARD
       demand(hasBytes, 'a read lease on no chunk')
@@ -336,10 +336,10 @@ class Surveyor {
   }
 
   /** Once a shard of it is READABLE its commit was under way: the writer was done. */
-  #keepWriter(slot: number, shards: readonly number[], writers: Uint8Array): void {
+  #keepWriter(row: number, shards: readonly number[], writers: Uint8Array): void {
     const { leases, shards: words } = this.#tables
-    const space = this.#spaces[leases.space[slot]!]
-    let isWriting = this.#stores[slot]! > 0
+    const space = this.#spaces[leases.space[row]!]
+    let isWriting = this.#stores[row]! > 0
     let open = 0
     for (const shard of shards) {
       if (shard === NO_SHARD) continue
@@ -351,7 +351,7 @@ class Surveyor {
     }
     if (!isWriting || open === 0) return
     demand(space !== undefined, 'a write lease of no key space')
-    this.#leases[slot] = EXPIRED_WRITE
+    this.#leases[row] = EXPIRED_WRITE
     for (const shard of shards) {
       const state = (words[shard * SHARD_WORDS + RANK_STATE]! >>> SHARD_STATE_SHIFT) & SHARD_STATE_MASK
       if (state !== RESERVED && state !== QUARANTINED) continue

@@ -85,10 +85,10 @@ export function recover(parts: RecoveryParts, survey: Survey): Recovered {
   }
   const counted = countShards(parts, survey)
   let openLeases = 0
-  for (let slot = 0; slot < leases.endSlot; slot += 1) {
-    if (leases.kind[slot] === EXPIRED_WRITE) parts.reservations.restore(slot)
-    if (leases.kind[slot] === EXPIRED_READ) parts.readers.restore(slot, survey.readers[slot]!)
-    if (leases.kind[slot] !== 0) openLeases += 1
+  for (let row = 0; row < leases.endRow; row += 1) {
+    if (leases.kind[row] === EXPIRED_WRITE) parts.reservations.restore(row)
+    if (leases.kind[row] === EXPIRED_READ) parts.readers.restore(row, survey.readers[row]!)
+    if (leases.kind[row] !== 0) openLeases += 1
   }
   return { chunks: survey.order.length, ...counted, droppedShards: survey.droppedShards, openLeases }
 }

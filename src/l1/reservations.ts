@@ -23,7 +23,7 @@ import {
 } from './chunk-table.ts'
 import type { OpenSpace } from './key-spaces.ts'
 import type { L1Recorder, L1TenantField } from './l1-recorder.ts'
-import { EXPIRED_WRITE, type Leases, NO_SLOT as NO_LEASE_SLOT, WRITE } from './leases.ts'
+import { EXPIRED_WRITE, type Leases, NO_LEASE_ROW, WRITE } from './leases.ts'
 import type { Residency } from './residency.ts'
 import { CHUNK, NO_SHARD, QUARANTINED, READABLE, SHARD_WORDS, SLOT } from './shard-table.ts'
 import type { SlotList } from './slot-list.ts'
@@ -47,7 +47,7 @@ export class Reservations {
   readonly #recorder: L1Recorder
   readonly #leases: Leases
   readonly #scratch: Uint32Array
-  readonly #classOf: number[] = [] // by space; -9 = not asked yet
+  readonly #classOf: number[] = [] // by space, once asked
   readonly #writeShards: number
   readonly #failureStore: number
   readonly #failureLoad: number
@@ -113,7 +113,7 @@ export class Reservations {
     let parent = from === 0 ? NO_CHUNK : residency.findLive(space, chain.words, (from - 1) * HASH_WORDS)
     if (from > 0 && (parent === NO_CHUNK || this.#shardOf(parent, rank) === NO_SHARD)) return NO_LEASE
     const cls = this.#sizeClass(space, spec)
-    let lease = NO_LEASE_SLOT
+    let row = NO_LEASE_ROW
     let index = from
     for (; index < to; index += 1) {
       const id = residency.table.find(space, chain.words, index * HASH_WORDS)
@@ -122,11 +122,11 @@ export class Reservations {
         parent = id
         continue
       }
-      if (lease === NO_LEASE_SLOT) {
-        if (cls < 0 || !this.#leases.hasFreeSlot) break
-        lease = this.#leases.open(WRITE, space, rank, from, owner, expiryMs)
+      if (row === NO_LEASE_ROW) {
+        if (cls < 0 || !this.#leases.hasFreeRow) break
+        row = this.#leases.open(WRITE, space, rank, from, owner, expiryMs)
       }
-      const chunk = this.#grant(id, isGhost, parent, space, spec, rank, chain, index, cls, lease)
+      const chunk = this.#grant(id, isGhost, parent, space, spec, rank, chain, index, cls, row)
       if (chunk === NO_CHUNK) break
       const slot = residency.shards.words[this.#shardOf(chunk, rank) * SHARD_WORDS + SLOT]!
       grants.push(index, rank, residency.arena.offsetOf(slot), spec.shardBytes)
@@ -137,22 +137,22 @@ export class Reservations {
       this.#recorder.addTenant(spec.tenant, purpose === 'store' ? this.#failureStore : this.#failureLoad, to - index)
     }
     if (grants.count > 0) {
-      this.#leases.tag[lease] = purpose === 'store' ? FOR_STORE : FOR_LOAD // last: nobody was told of it before
-      return this.#leases.idOf(lease)
+      this.#leases.tag[row] = purpose === 'store' ? FOR_STORE : FOR_LOAD // last: nobody was told of it before
+      return this.#leases.idOf(row)
     }
-    if (lease !== NO_LEASE_SLOT) this.#leases.close(lease)
+    if (row !== NO_LEASE_ROW) this.#leases.close(row)
     if (parent !== NO_CHUNK) residency.holds.touch(parent)
     return NO_LEASE
   }
 
-  /** See `L1Cache.commit`. `slot` is that of an open write lease. */
-  commit(slot: number, outcomes: Uint8Array | null, committed: ChunkRefs | null): number {
+  /** See `L1Cache.commit`. `row` is that of an open write lease. */
+  commit(row: number, outcomes: Uint8Array | null, committed: ChunkRefs | null): number {
     const words = this.#residency.table.words
-    const spec = this.#residency.spaces.spec(this.#leases.space[slot] as SpaceId)
-    const rank = this.#leases.rank[slot]!
-    const isStore = this.#leases.tag[slot] === FOR_STORE
+    const spec = this.#residency.spaces.spec(this.#leases.space[row] as SpaceId)
+    const rank = this.#leases.rank[row]!
+    const isStore = this.#leases.tag[row] === FOR_STORE
     const stamp = this.#recorder.stamp
-    const count = this.#leases.entries(slot, this.#scratch)
+    const count = this.#leases.entries(row, this.#scratch)
     let written = 0
     for (let entry = 0; entry < count; entry += 1) {
       const shard = this.#scratch[entry]!
@@ -178,15 +178,15 @@ export class Reservations {
       written += 1
     }
     this.#recorder.addTenant(spec.tenant, this.#writeShards, written)
-    this.#leases.close(slot)
+    this.#leases.close(row)
     for (let entry = count - 1; entry >= 0; entry -= 1) this.#residency.holds.drop(this.#scratch[entry]!)
     return written
   }
 
   /** Frees the slots of an open write lease, and ends it. */
-  abort(slot: number): void {
-    const spec = this.#residency.spaces.spec(this.#leases.space[slot] as SpaceId)
-    const count = this.#leases.entries(slot, this.#scratch)
+  abort(row: number): void {
+    const spec = this.#residency.spaces.spec(this.#leases.space[row] as SpaceId)
+    const count = this.#leases.entries(row, this.#scratch)
     for (let entry = count - 1; entry >= 0; entry -= 1) {
       const shard = this.#scratch[entry]!
       const id = this.#residency.shards.words[shard * SHARD_WORDS + CHUNK]!
@@ -195,14 +195,14 @@ export class Reservations {
       this.#residency.freeShard(shard, spec)
       this.#residency.holds.drop(id)
     }
-    this.#leases.close(slot)
+    this.#leases.close(row)
   }
 
   /** Takes the slots of an expired write lease out of their chunks: their writer may still write. */
-  quarantine(slot: number): void {
+  quarantine(row: number): void {
     const shards = this.#residency.shards
-    const spec = this.#residency.spaces.spec(this.#leases.space[slot] as SpaceId)
-    const count = this.#leases.entries(slot, this.#scratch)
+    const spec = this.#residency.spaces.spec(this.#leases.space[row] as SpaceId)
+    const count = this.#leases.entries(row, this.#scratch)
     for (let entry = count - 1; entry >= 0; entry -= 1) {
       const shard = this.#scratch[entry]!
       const id = shards.words[shard * SHARD_WORDS + CHUNK]!
@@ -212,15 +212,15 @@ export class Reservations {
       this.#residency.holds.drop(id)
     }
     this.#recorder.addTotal(this.#quarantined, count * spec.shardBytes)
-    this.#leases.kind[slot] = EXPIRED_WRITE
-    this.#leases.setExpiry(slot, Number.POSITIVE_INFINITY)
+    this.#leases.kind[row] = EXPIRED_WRITE
+    this.#leases.setExpiry(row, Number.POSITIVE_INFINITY)
   }
 
   /** Frees what `quarantine` kept: the writer is known to be done. */
-  fence(slot: number): void {
+  fence(row: number): void {
     const shards = this.#residency.shards
-    const spec = this.#residency.spaces.spec(this.#leases.space[slot] as SpaceId)
-    const count = this.#leases.entries(slot, this.#scratch)
+    const spec = this.#residency.spaces.spec(this.#leases.space[row] as SpaceId)
+    const count = this.#leases.entries(row, this.#scratch)
     for (let entry = 0; entry < count; entry += 1) {
       const shard = this.#scratch[entry]!
       if (shard === NO_SHARD) continue
@@ -228,13 +228,13 @@ export class Reservations {
       this.#residency.freeShard(shard, spec)
       this.#recorder.addTotal(this.#quarantined, -spec.shardBytes)
     }
-    this.#leases.close(slot)
+    this.#leases.close(row)
   }
 
   /** Takes over an expired write lease of an earlier engine, whose shards are quarantined. */
-  restore(slot: number): void {
-    const spec = this.#residency.spaces.spec(this.#leases.space[slot] as SpaceId)
-    const count = this.#leases.entries(slot, this.#scratch)
+  restore(row: number): void {
+    const spec = this.#residency.spaces.spec(this.#leases.space[row] as SpaceId)
+    const count = this.#leases.entries(row, this.#scratch)
     for (let entry = 0; entry < count; entry += 1) {
       const shard = this.#scratch[entry]!
       if (shard === NO_SHARD) continue
@@ -248,6 +248,7 @@ export class Reservations {
    * Grants one shard: a chunk record (new, former ghost, or one that other ranks made), a shard record and a slot.
    * Each may take eviction. The new hold comes first, so that nothing of this chain can be the victim.
    *
+   * @param row of the lease that gets the shard.
    * @returns the chunk, or NO_CHUNK with everything undone.
    */
   #grant(
@@ -260,7 +261,7 @@ export class Reservations {
     chain: HashChain,
     index: number,
     cls: number,
-    lease: number,
+    row: number,
   ): number {
     const residency = this.#residency
     if (this.#leases.freeEntries === 0) return NO_CHUNK
@@ -288,7 +289,7 @@ export class Reservations {
       return NO_CHUNK
     }
     residency.linkShard(id, shard)
-    this.#leases.append(lease, shard)
+    this.#leases.append(row, shard)
     return id
   }
 

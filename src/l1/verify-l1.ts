@@ -119,12 +119,12 @@ function countLeases(residency: Residency, leases: Leases): LeaseCounts {
   const internal = new Uint32Array(residency.table.endId)
   const writers = new Uint8Array(residency.shards.endId)
   const entries = new Uint32Array(leases.entryCapacity)
-  for (let slot = 0; slot < leases.endSlot; slot += 1) {
-    const kind = leases.kind[slot]!
-    const count = kind === 0 ? 0 : leases.entries(slot, entries)
+  for (let row = 0; row < leases.endRow; row += 1) {
+    const kind = leases.kind[row]!
+    const count = kind === 0 ? 0 : leases.entries(row, entries)
     for (let at = 0; at < count; at += 1) {
       const reference = entries[at]!
-      const isShard = leases.rank[slot] !== ALL_RANKS
+      const isShard = leases.rank[row] !== ALL_RANKS
       if (isShard && reference === NO_SHARD) continue
       const id = isShard ? residency.shards.words[reference * SHARD_WORDS + CHUNK]! : reference
       if (kind === WRITE || kind === EXPIRED_WRITE) writers[reference]! += 1
@@ -249,10 +249,10 @@ function checkShards(residency: Residency, leases: Leases, inChunks: number, cou
 function bytesOfLateReaders(residency: Residency, leases: Leases): number {
   const chunks = new Set<number>()
   const entries = new Uint32Array(leases.entryCapacity)
-  for (let slot = 0; slot < leases.endSlot; slot += 1) {
-    if (leases.kind[slot] !== EXPIRED_READ) continue
-    assert(leases.tag[slot]! > 0, 'an expired read lease that nobody copies from')
-    const count = leases.entries(slot, entries)
+  for (let row = 0; row < leases.endRow; row += 1) {
+    if (leases.kind[row] !== EXPIRED_READ) continue
+    assert(leases.tag[row]! > 0, 'an expired read lease that nobody copies from')
+    const count = leases.entries(row, entries)
     for (let at = 0; at < count; at += 1) chunks.add(entries[at]!)
   }
   let bytes = 0
@@ -263,10 +263,10 @@ function bytesOfLateReaders(residency: Residency, leases: Leases): number {
 function spacesOfQuarantine(residency: Residency, leases: Leases): Map<number, number> {
   const spaces = new Map<number, number>()
   const entries = new Uint32Array(leases.entryCapacity)
-  for (let slot = 0; slot < leases.endSlot; slot += 1) {
-    if (leases.kind[slot] !== EXPIRED_WRITE) continue
-    const count = leases.entries(slot, entries)
-    for (let at = 0; at < count; at += 1) spaces.set(entries[at]!, leases.space[slot]!)
+  for (let row = 0; row < leases.endRow; row += 1) {
+    if (leases.kind[row] !== EXPIRED_WRITE) continue
+    const count = leases.entries(row, entries)
+    for (let at = 0; at < count; at += 1) spaces.set(entries[at]!, leases.space[row]!)
   }
   assert(residency.spaces.count > 0 || spaces.size === 0, 'quarantine without a key space')
   return spaces

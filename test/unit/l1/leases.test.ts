@@ -1,25 +1,25 @@
 import { expect, it } from 'vitest'
 import type { LeaseId } from '../../../src/core/ids.ts'
 import { heapLeases } from '../../../src/l1/l1-tables.ts'
-import { EXPIRED_READ, Leases, NO_SLOT, READ, WRITE } from '../../../src/l1/leases.ts'
+import { EXPIRED_READ, Leases, NO_LEASE_ROW, READ, WRITE } from '../../../src/l1/leases.ts'
 
 function open(leases: Leases, expiryMs: number, ...references: number[]): number {
-  const slot = leases.open(READ, 0, 0, 0, 1, expiryMs)
-  for (const reference of references) leases.append(slot, reference)
-  return slot
+  const row = leases.open(READ, 0, 0, 0, 1, expiryMs)
+  for (const reference of references) leases.append(row, reference)
+  return row
 }
 
 it('never gives an ended id to another lease', () => {
   const leases = new Leases(4, 16)
   const seen = new Set<LeaseId>()
   for (let round = 0; round < 1000; round += 1) {
-    const slot = open(leases, 1, 7)
-    const id = leases.idOf(slot)
+    const row = open(leases, 1, 7)
+    const id = leases.idOf(row)
     expect(seen.has(id)).toBe(false)
     seen.add(id)
-    expect(leases.slotOf(id)).toBe(slot)
-    leases.close(slot)
-    expect(leases.slotOf(id)).toBe(NO_SLOT)
+    expect(leases.rowOf(id)).toBe(row)
+    leases.close(row)
+    expect(leases.rowOf(id)).toBe(NO_LEASE_ROW)
   }
   leases.verify()
 })
@@ -29,7 +29,7 @@ it('gives safe integers, and knows no stranger', () => {
   const id = leases.idOf(open(leases, 1))
   expect(Number.isSafeInteger(id)).toBe(true)
   for (const stranger of [0, id + 1, id - 1, id + 2 ** 20, -1, 0.5, Number.NaN, 2 ** 53]) {
-    expect(leases.slotOf(stranger as LeaseId)).toBe(NO_SLOT)
+    expect(leases.rowOf(stranger as LeaseId)).toBe(NO_LEASE_ROW)
   }
 })
 
@@ -88,24 +88,24 @@ it('takes over the runs of an earlier engine', () => {
 
 it('is full at its capacity', () => {
   const leases = new Leases(3, 3)
-  for (let slot = 0; slot < 3; slot += 1) expect(leases.open(WRITE, 0, 0, 0, 1, 1)).toBe(slot)
-  expect(leases.hasFreeSlot).toBe(false)
-  expect(leases.open(WRITE, 0, 0, 0, 1, 1)).toBe(NO_SLOT)
+  for (let row = 0; row < 3; row += 1) expect(leases.open(WRITE, 0, 0, 0, 1, 1)).toBe(row)
+  expect(leases.hasFreeRow).toBe(false)
+  expect(leases.open(WRITE, 0, 0, 0, 1, 1)).toBe(NO_LEASE_ROW)
   leases.close(1)
   expect(leases.open(WRITE, 0, 0, 0, 1, 1)).toBe(1)
 })
 
 it('finds what is due, in pieces when that is much, and what was renewed not at all', () => {
   const leases = new Leases(8, 8)
-  const slots = [10, 20, 30, 30, 30].map((expiry) => open(leases, expiry))
+  const rows = [10, 20, 30, 30, 30].map((expiry) => open(leases, expiry))
   const out = new Uint32Array(2)
   expect(leases.due(9, out)).toBe(0)
-  expect([leases.due(10, out), out[0]]).toEqual([1, slots[0]])
-  leases.close(slots[0]!)
-  leases.setExpiry(slots[1]!, 100)
+  expect([leases.due(10, out), out[0]]).toEqual([1, rows[0]])
+  leases.close(rows[0]!)
+  leases.setExpiry(rows[1]!, 100)
   expect(leases.due(29, out)).toBe(0)
   expect(leases.due(30, out)).toBe(2)
-  for (const slot of out) leases.close(slot)
+  for (const row of out) leases.close(row)
   expect(leases.due(30, out)).toBe(1)
   leases.close(out[0]!)
   expect(leases.due(99, out)).toBe(0)

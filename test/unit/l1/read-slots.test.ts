@@ -72,7 +72,7 @@ it.each([1, 2, 3])('holds what is leased while holds are counted, and else what 
     if (next(300) === 0) {
       expect(slots.count()).toBe(!wasCounted)
       expect(slots.isCounted).toBe(true)
-    } else if (choice < 11 && leases.hasFreeSlot) {
+    } else if (choice < 11 && leases.hasFreeRow) {
       const ids = Array.from({ length: 1 + next(6) }, () => 1 + next(CHUNKS))
       live.set(open(next(6) === 0 ? PIN : READ, ids), ids)
       if (wasCounted && !slots.isCounted) turns += 1
