@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import swagger from '@fastify/swagger'
 import Fastify, { type FastifyReply, type FastifyRequest, LogController, type RouteOptions } from 'fastify'
 import type { Logger } from 'pino'
+import { Type } from 'typebox'
 import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
 import { bindError } from '../bind-error.ts'
@@ -11,6 +12,7 @@ import { Gatekeeper, type RouteScope } from './auth.ts'
 import { boundedEngine } from './bounded-engine.ts'
 import { documentedAnswers } from './documented-answers.ts'
 import { HttpError, mapError } from './error-mapper.ts'
+import { takeExactText } from './exact-text.ts'
 import { readQueryNumbers } from './query-numbers.ts'
 import { RateLimiter } from './rate-limiter.ts'
 import { activityRoutes } from './routes/activity-routes.ts'
@@ -95,6 +97,7 @@ export class HttpService {
       if (isClosing) throw new CacheError('SHUTTING_DOWN', 'the engine is stopping; try again later')
       gate.check(request, reply)
     })
+    takeExactText(api)
     api.addHook('onSend', async (_request, reply) => {
       if (isClosing) reply.header('connection', 'close')
     })
@@ -161,6 +164,8 @@ function createApi({ options, logger, newId }: HttpServiceParts): Api {
     clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket, newId),
   })
   api.removeContentTypeParser('text/plain')
+  // Node would answer an expectation that it does not know by itself, and not in our shape; it may be passed over.
+  api.server.on('checkExpectation', (request, response) => api.server.emit('request', request, response))
   api.server.maxConnections = options.connectionsMax
   api.server.headersTimeout = Math.min(options.requestTimeoutMs, 20_000)
   api.decorateRequest('holder', null)
@@ -203,7 +208,11 @@ async function addRoutes(api: Api, parts: HttpServiceParts): Promise<void> {
   healthRoutes(api, parts)
   overviewRoutes(api, parts)
   pageRoutes(api)
-  const document = { summary: 'This document', querystring: NoQuery, response: { ...errorAnswers } }
+  const document = {
+    summary: 'This document',
+    querystring: NoQuery,
+    response: { 200: Type.Unknown({ description: 'OpenAPI 3.1.' }), ...errorAnswers },
+  }
   api.get('/openapi.json', { schema: document, config: { scope: 'public' } }, async (_request, reply) => {
     return reply.header('content-type', 'application/json; charset=utf-8').send(JSON.stringify(api.swagger()) as never)
   })

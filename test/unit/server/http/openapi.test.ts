@@ -43,6 +43,10 @@ it('says of each route what it is, what it needs and that it can fail', () => {
     const statuses = Object.keys(operation.responses)
     expect(statuses, url).toEqual(expect.arrayContaining(['400', '403', '500', '503']))
     expect(
+      statuses.some((status) => /^[23]/.test(status)),
+      `${url}: what it answers when all is well`,
+    ).toBe(true)
+    expect(
       statuses.filter((status) => !/^[2345]\d\d$/.test(status)),
       url,
     ).toEqual([])
