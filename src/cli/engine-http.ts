@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { CacheError, ERRORS, type ErrorCode } from '../core/errors.ts'
+import { bearerOf } from './bearer-file.ts'
 import type { CommandCall, OptionSpec } from './command.ts'
 import { DATA_DIR_OPTION, dataDirOf } from './data-dir-option.ts'
 import { readAddresses } from './engine-addresses.ts'
@@ -35,7 +35,7 @@ export async function askEngine(
   timeoutMs = TIMEOUT_MS,
 ): Promise<object> {
   const url = new URL(path, baseUrl(call))
-  const response = await send(url, { method, body, timeoutMs }, readToken(call))
+  const response = await send(url, { method, body, timeoutMs }, bearerOf(call))
   if (response.status === 204) return {}
   const answer = (await response.json().catch(() => null)) as { error?: { message?: string; code?: string } } | null
   if (response.ok && answer !== null) return answer
@@ -75,15 +75,4 @@ function baseUrl(call: CommandCall): URL {
   if (addresses.http === undefined)
     throw new CacheError('NOT_FOUND', `the engine of ${dataDirOf(call)} serves no HTTP API`)
   return new URL(`http://${addresses.http}`)
-}
-
-function readToken(call: CommandCall): string | undefined {
-  const path = call.options['token-file']
-  if (typeof path !== 'string') return undefined
-  try {
-    return readFileSync(path, 'utf8').trim()
-  } catch (error) {
-    const reason = (error as NodeJS.ErrnoException).code ?? 'unreadable'
-    throw usageError(`--token-file is "${path}": it cannot be read (${reason})`, '--token-file')
-  }
 }

@@ -20,6 +20,7 @@ export function splitCommand(
 
 export function unknownCommand(argv: readonly string[], commands: readonly CommandSpec[]): CacheError {
   const [first = '', second = ''] = argv
+  if (first === '--json') return usageError('--json needs a command before it; see kvtier --help')
   if (first.startsWith('-')) return usageError(`${first} is not an option; see kvtier --help`)
   const group = commands.filter((command) => command.name.startsWith(`${first} `))
   const typed = group.length > 0 ? `${first} ${second}` : first

@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs'
 import { PrometheusApi } from '../fleet/prometheus-api.ts'
+import { bearerOf } from './bearer-file.ts'
 import type { CommandCall, OptionSpec } from './command.ts'
 import { usageError } from './report-error.ts'
 
@@ -21,16 +21,5 @@ export function prometheusOf(call: CommandCall): PrometheusApi | undefined {
   if (url === true || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     throw usageError(`--prometheus is "${url}"; write an address such as http://127.0.0.1:9091`, '--prometheus')
   }
-  return new PrometheusApi(url, tokenOf(call))
-}
-
-function tokenOf(call: CommandCall): string | undefined {
-  const path = call.options['token-file']
-  if (typeof path !== 'string') return undefined
-  try {
-    return readFileSync(path, 'utf8').trim()
-  } catch (error) {
-    const reason = (error as NodeJS.ErrnoException).code ?? 'unreadable'
-    throw usageError(`--token-file is "${path}": it cannot be read (${reason})`, '--token-file')
-  }
+  return new PrometheusApi(url, bearerOf(call))
 }

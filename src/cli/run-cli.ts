@@ -3,7 +3,7 @@ import { answer, type CommandCall, type CommandSpec, type ExitCode } from './com
 import { COMMANDS } from './commands.ts'
 import { commandHelp, groupHelp, mainHelp } from './help.ts'
 import { parseCommand, splitCommand, unknownCommand } from './parse-command.ts'
-import { reportError } from './report-error.ts'
+import { reportError, usageError } from './report-error.ts'
 import type { Terminal } from './terminal.ts'
 
 /** Runs one command line. Never throws: whatever fails becomes one line on stderr and an exit code. */
@@ -31,8 +31,10 @@ async function runCommand(
   const { spec, group, rest } = splitCommand(argv, commands)
   if (spec === undefined) {
     if (group === undefined || (rest[0] !== undefined && !rest[0].startsWith('-'))) throw unknownCommand(argv, commands)
+    const isAsked = rest.includes('--help') || rest.includes('-h')
+    if (!isAsked && rest.includes('--json')) throw usageError(`${group} needs a command; see kvtier ${group} --help`)
     terminal.out(groupHelp(group, commands, terminal.hasColour))
-    return rest.includes('--help') || rest.includes('-h') ? 0 : 2
+    return isAsked ? 0 : 2
   }
   const endOfOptions = rest.indexOf('--')
   const switches = endOfOptions < 0 ? rest : rest.slice(0, endOfOptions)

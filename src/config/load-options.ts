@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import { CacheError } from '../core/errors.ts'
 import { readConfigText } from './config-file.ts'
 import { type Field, type FieldTable, isDerived, type Known, type MachineFacts, Refusal } from './fields.ts'
+import { isForeign } from './foreign-variables.ts'
 import { envOf, fileKeyOf, printable, suggestion } from './option-names.ts'
 import { type ParsedFlags, parseFlags } from './parse-flags.ts'
 import { redact } from './redact.ts'
@@ -96,7 +97,7 @@ function find(
   }
   const variable = envOf(field.flag)
   const fromEnv = env[variable]
-  if (fromEnv !== undefined) return { raw: fromEnv, name: variable, source: 'env' }
+  if (fromEnv !== undefined && !isForeign(variable, fromEnv)) return { raw: fromEnv, name: variable, source: 'env' }
   const key = fileKeyOf(field.flag)
   if (file?.has(key) === true) return { raw: file.get(key), name: key, source: 'file' }
   return undefined
@@ -120,8 +121,8 @@ function defaultOf(field: Field<unknown>, known: Known): unknown {
 
 function refuseUnknownEnv(env: OptionInputs['env'], fields: readonly Field<unknown>[]): void {
   const names = new Set([...fields.map((field) => envOf(field.flag)), envOf(CONFIG_FLAG)])
-  for (const name of Object.keys(env)) {
-    if (!name.startsWith(ENV_PREFIX) || names.has(name)) continue
+  for (const [name, value] of Object.entries(env)) {
+    if (!name.startsWith(ENV_PREFIX) || names.has(name) || isForeign(name, value)) continue
     const shown = printable(name)
     throw invalid(shown, `${shown} in the environment is not an option${suggestion(name, names)}`)
   }

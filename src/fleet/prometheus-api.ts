@@ -11,7 +11,8 @@ export interface QueryRow {
 interface Answer<Data> {
   readonly status: 'success' | 'error'
   readonly data?: Data
-  readonly error?: string
+  /** A text, of a Prometheus server. */
+  readonly error?: unknown
 }
 
 type VectorData = {
@@ -59,7 +60,8 @@ export class PrometheusApi {
     const response = await this.#fetch(url)
     const answer = (await response.json().catch(() => null)) as Answer<Data> | null
     if (answer?.status === 'success' && answer.data !== undefined) return answer.data
-    if (answer?.error !== undefined) throw new CacheError('BAD_REQUEST', `Prometheus refuses: ${oneLine(answer.error)}`)
+    if (typeof answer?.error === 'string')
+      throw new CacheError('BAD_REQUEST', `Prometheus refuses: ${oneLine(answer.error)}`)
     const hint = response.status === 401 || response.status === 403 ? '; give --token-file' : ''
     const what = `${this.#base} answers ${response.status} and no query result`
     throw new CacheError('NOT_FOUND', `${what}: is it a Prometheus server?${hint}`)

@@ -29,6 +29,12 @@ it('exits with 1 and one line when no engine answers', () => {
   expect(stderr).toMatch(/^kvtier: no engine answers at .*; is it running\?\n$/)
 })
 
+it('exits with 2 when the file of a token holds more than a token', () => {
+  const { status, stderr } = kvtier('status', '--url', 'http://127.0.0.1:4', '--token-file', 'package.json')
+  expect(status).toBe(2)
+  expect(stderr).toBe('kvtier: --token-file is "package.json": it must hold one token and nothing else\n')
+})
+
 it('prints one JSON object with --json', () => {
   const { status, stdout, stderr } = kvtier('print', 'errors', '--json')
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' })

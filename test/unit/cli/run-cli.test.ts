@@ -62,6 +62,17 @@ describe('runCli', () => {
     expect((await runWith(commands, 'token', 'creat')).stderr).toContain('did you mean token create?')
   })
 
+  it('answers in JSON, and says what is missing, where --json stands without a command', async () => {
+    for (const [argv, message] of [
+      [['--json'], '--json needs a command before it; see kvtier --help'],
+      [['token', '--json'], 'token needs a command; see kvtier token --help'],
+    ] as const) {
+      const { code, stdout } = await runWith([command('token create')], ...argv)
+      expect(code).toBe(2)
+      expect(JSON.parse(stdout).error).toMatchObject({ code: 'CONFIG_INVALID', message })
+    }
+  })
+
   it('prints an operating error as one line, without a stack', async () => {
     const error = new CacheError('PORT_TAKEN', 'port 80 is taken;\n  give --http-port', { field: '--http-port' })
     const { code, stdout, stderr } = await runWith([failing(error)], 'fail')

@@ -76,6 +76,30 @@ describe('where a value comes from', () => {
     expect(load([], {}, '# nothing\n').options.http.port).toBe(8080)
   })
 
+  it('passes over what Kubernetes says of Services that are called kvtier, or begin so', () => {
+    const env = {
+      KVTIER_SERVICE_HOST: '10.0.0.1',
+      KVTIER_SERVICE_PORT: '8080',
+      KVTIER_SERVICE_PORT_HTTP: '8080',
+      KVTIER_PORT: 'tcp://10.0.0.1:8080',
+      KVTIER_PORT_8080_TCP: 'tcp://10.0.0.1:8080',
+      KVTIER_PORT_8080_TCP_PROTO: 'tcp',
+      KVTIER_PORT_8080_TCP_PORT: '8080',
+      KVTIER_PORT_8080_TCP_ADDR: '10.0.0.1',
+      KVTIER_MP_SERVICE_HOST: '10.0.0.2',
+      KVTIER_MP_PORT: 'tcp://10.0.0.2:5555', // the name of an option
+      KVTIER_MP_PORT_5555_TCP_ADDR: '10.0.0.2',
+    }
+    const { options, sources } = load([], env, 'mp: {port: 6666}')
+    expect(options.mp.port).toBe(6666)
+    expect(sources.get('--mp-port')).toBe('file')
+    expect(load([], { ...env, KVTIER_MP_PORT: '7777' }).options.mp.port).toBe(7777)
+  })
+
+  it('passes over the variable of the install, which may run in the same command', () => {
+    expect(load([], { KVTIER_REQUIRE_NATIVE: '1' }).options.http.port).toBe(8080)
+  })
+
   it('leaves foreign environment variables alone', () => {
     expect(load([], { PATH: '/bin', HOME: '/root' }).options.http.port).toBe(8080)
   })
