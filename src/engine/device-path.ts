@@ -103,7 +103,7 @@ export class DevicePath {
    * Puts the promised chunks on the device.
    *
    * @param done told how many leading chunks are there: all that were promised, or 0 when there was no room, a lease
-   *   had expired or the device failed. Called at once when nothing has to be copied.
+   *   had expired before the copy ended, or the device failed. Called at once when nothing has to be copied.
    */
   fetch(engine: ChunkAccess, request: DeviceRequest, done: (chunks: number) => void): void {
     const { blocks, copier } = this.#parts
@@ -129,14 +129,15 @@ export class DevicePath {
     const shards = slots.count
     const span = this.#tracer.child(RETRIEVE_SPAN, lookup.span)
     request.copies += 1
+    const wanted = (hitChunks - first) * this.#parts.l1.spaces.spec(lookup.space).ranks
     copier.load(table, slots, (error) => {
-      if (error === null) {
-        blocks.publish(table, 0, hitChunks)
-        engine.served(lookup, first, hitChunks)
-      } else blocks.release(table)
-      this.#endSpan(span, lookup, shards, error === null ? shards : 0, error)
+      // A lease that ended meanwhile: what was copied may have been something else.
+      const isRight = error === null && engine.served(lookup, first, hitChunks) === wanted
+      if (isRight) blocks.publish(table, 0, hitChunks)
+      else blocks.release(table)
+      this.#endSpan(span, lookup, shards, isRight ? shards : 0, error)
       this.#copied(request)
-      done(error === null ? hitChunks : 0)
+      done(isRight ? hitChunks : 0)
     })
   }
 

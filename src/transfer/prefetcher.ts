@@ -11,7 +11,8 @@ import { LoadJob, type PrefetcherParts, type PrefetchRequest, type PrefetchTicke
  *         -> LoadJob: ask adapters in order -> reserve in L1 -> load, verify -> commit -> done
  *
  * Single flight: every chunk that a job asks for is registered, and a request whose first missing chunk is among
- * them joins that job. A joined load is counted once, and cancelled only when the last caller leaves.
+ * them joins that job. A joined load is counted once, and cancelled only when the last caller leaves. Who joins a job
+ * that was left by all waits for its end, for it has the slots, and then goes on with a job of its own.
  */
 export class Prefetcher {
   readonly #parts: PrefetcherParts
@@ -56,7 +57,11 @@ export class Prefetcher {
       const created = new LoadJob(this.#parts, { ...place.request, from, span: place.span })
       job = created
       this.#register(created, from, place.request)
-      created.run().then(() => this.#finish(created), this.#parts.onError)
+      created
+        .run()
+        .catch(this.#parts.onError)
+        .then(() => this.#finish(created))
+        .catch(this.#parts.onError)
     } else place.isJoined = true
     place.join(job)
   }
@@ -81,8 +86,8 @@ export class Prefetcher {
   #proceed(place: PrefetchPlace, job: LoadJob): void {
     const { space, chain, from, to, onDone } = place.request
     const next = from + this.#parts.l1.residentRun(space, chain, from, to)
-    const isOver = next >= to || job.isCancelled || job.keys.has(chunkKey(space, chain, next)) || !this.canStart()
-    if (isOver) {
+    const isAsked = !place.isLate && (job.isCancelled || job.keys.has(chunkKey(space, chain, next)))
+    if (next >= to || isAsked || !this.canStart()) {
       const outcome = job.isCancelled ? SPAN_CANCELLED : outcomeOf(next - from, to - from)
       this.#endSpan(place, outcome, next - from)
       onDone()
@@ -107,6 +112,8 @@ class PrefetchPlace implements PrefetchTicket {
   readonly span: Span
   /** Some of it is loaded by a job that another caller began. */
   isJoined = false
+  /** Its job had been cancelled before it joined. */
+  isLate = false
   readonly #onLeave: (place: PrefetchPlace) => void
   #job: LoadJob | undefined
 
@@ -118,6 +125,7 @@ class PrefetchPlace implements PrefetchTicket {
 
   join(job: LoadJob): void {
     this.#job = job
+    this.isLate = job.isCancelled
     job.places.add(this)
   }
 

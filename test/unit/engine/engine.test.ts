@@ -139,6 +139,25 @@ it('serves L0, then L1: a hit counts under the fastest tier that has it', async 
   expect(cells.copyTenants.sum('storeBytes')).toBe(4 * KIB)
 })
 
+it('lets nobody find chunks on the device whose lease ended while they were copied up', () => {
+  const { look, engine, clock, store } = started({ l0Bytes: 16 * KIB, l1: { capacityBytes: 8 * KIB } })
+  const path = engine.device!
+  store('abcd')
+  const request = path.begin(look('abcd'))
+  let fetched = -1
+  path.fetch(engine, request, (chunks) => {
+    fetched = chunks
+  })
+  engine.l1.renew(request.lookup.residentLease, 0) // its time is up before the copy ends
+  engine.sweep()
+  for (const letters of ['efgh', 'ijkl', 'mnop']) expect(store(letters)).toBe(4)
+  clock.advance(1_000)
+  expect(fetched).toBe(0)
+  path.end(request)
+  expect(look('abcd')).toMatchObject({ hitL0: 0, hitL1: 0 })
+  path.blocks.verify()
+})
+
 it('promises nothing from a device that is lost, and goes on with L1', () => {
   const { look, engine, clock, store, device } = started({ l0Bytes: 16 * KIB })
   const path = engine.device!

@@ -110,6 +110,27 @@ it('cancels a load only when the last lookup leaves it', async () => {
   engine.l1.verify()
 })
 
+it('loads anew for a lookup that comes while the load that everybody left still ends', async () => {
+  const adapter = new GatedAdapter('load')
+  const { look, clock, engine, memory, cells } = await withStored([adapter], ['abcd'])
+  const left = look('abcd')
+  await settle(clock)
+  engine.release(left)
+  const late = [look('abcd'), look('abcx')] // their client tries again at once
+  adapter.openGate()
+  await settle(clock)
+  expect(late.map(({ state }) => state)).toEqual(['pending', 'pending'])
+  adapter.openGate()
+  await settle(clock)
+  expect(late.map(({ state, hitL2 }) => [state, hitL2])).toEqual([
+    ['final', 4],
+    ['final', 3],
+  ])
+  expect(holdsRightBytes(engine, memory, late[0]!)).toBe(true)
+  expect(cells.engine.get(0, 'activePrefetchJobs')).toBe(0)
+  engine.l1.verify()
+})
+
 it('keeps the slots of a load that was given up until the adapter lets go of them', async () => {
   const adapter = new GatedAdapter('load')
   const { look, clock, engine, cells } = await withStored([adapter], ['abcd'])
