@@ -21,6 +21,11 @@ export interface MpSession {
   isOpen: boolean
 }
 
+/** A session, with the tokens that it was counted with: the table counts anew only what is another object. */
+interface Counted {
+  readonly session: MpSession
+}
+
 /** At once, or later; null when nobody needs it any more. */
 type Chain = HashChain | Promise<HashChain | null>
 
@@ -30,7 +35,7 @@ type Chain = HashChain | Promise<HashChain | null>
  * and in bytes of tokens: the session used longest ago is closed for a new one.
  */
 export class MpSessions {
-  readonly #sessions: LRUCache<string, MpSession>
+  readonly #sessions: LRUCache<string, Counted>
   readonly #hasher: PromptHasher
   readonly #chunkTokens: number
 
@@ -40,9 +45,10 @@ export class MpSessions {
     this.#sessions = new LRUCache({
       max: capacity,
       maxSize: TOKEN_BYTES_MAX,
-      sizeCalculation: ({ tokens }) => tokens.byteLength + Math.ceil(tokens.length / chunkTokens) * HASH_BYTES + 1,
+      sizeCalculation: ({ session: { tokens } }) =>
+        tokens.byteLength + Math.ceil(tokens.length / chunkTokens) * HASH_BYTES + 1,
       noDisposeOnSet: true,
-      dispose: (session) => this.#end(session),
+      dispose: ({ session }) => this.#end(session),
     })
   }
 
@@ -53,10 +59,10 @@ export class MpSessions {
   /** The session of a request, made at the first call, with these tokens. */
   open(space: SpaceId, requestId: string, tokens: Uint32Array): MpSession {
     const key = `${space}:${requestId}`
-    const found = this.#sessions.get(key)
+    const found = this.#sessions.get(key)?.session
     if (found === undefined) {
       const session = { space, tokens, chain: new HashChain(0), hashing: null, hold: null, isOpen: true }
-      this.#sessions.set(key, session)
+      this.#sessions.set(key, { session })
       return session
     }
     if (!isPrefix(found.tokens, tokens)) {
@@ -65,13 +71,13 @@ export class MpSessions {
     }
     if (tokens.length > found.tokens.length) {
       found.tokens = tokens
-      this.#sessions.set(key, found)
+      this.#sessions.set(key, { session: found })
     }
     return found
   }
 
   find(space: SpaceId, requestId: string): MpSession | undefined {
-    return this.#sessions.get(`${space}:${requestId}`)
+    return this.#sessions.get(`${space}:${requestId}`)?.session
   }
 
   /** Whether the first `end` tokens of a request are those of the session. */
