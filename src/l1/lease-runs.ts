@@ -14,6 +14,11 @@ export class LeaseRuns {
     this.#recorder = recorder
   }
 
+  /** Chunks or shards that one more lease may name now; 0 = the table of leases is full. */
+  get room(): number {
+    return this.#readers.room
+  }
+
   /** Chunks of the run that `lease` found last, whether or not it is leased. */
   get chunks(): number {
     return this.#readers.lastRun

@@ -74,6 +74,11 @@ export class ReadLeases {
     return this.#pinnedBytes
   }
 
+  /** Chunks or shards that one more lease may name; 0 = there is none to be had. */
+  get room(): number {
+    return this.#leases.hasFreeSlot ? this.#leases.freeEntries : 0
+  }
+
   /** Chunks of the run that `openRun` found last. */
   get lastRun(): number {
     return this.#lastRun

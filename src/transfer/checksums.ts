@@ -123,8 +123,13 @@ export class Checksums {
   #pump(): void {
     while (this.#inflight < BATCHES && !this.#isLost) {
       if (this.#count === 0 && !this.#lookForMore()) return
+      const { room } = this.#parts.l1.runs
+      if (room === 0) {
+        this.#schedule()
+        return
+      }
       const refs = new ChunkRefs()
-      const rank = this.#takeBatch(refs)
+      const rank = this.#takeBatch(refs, Math.min(BATCH_SHARDS, room))
       this.#inflight += 1
       this.#sum(refs, rank)
         .catch((error: unknown) => {
@@ -138,12 +143,12 @@ export class Checksums {
     }
   }
 
-  /** Shards of one rank from the queue. @returns the rank. */
-  #takeBatch(refs: ChunkRefs): number {
+  /** Shards of one rank from the queue, at most `most`. @returns the rank. */
+  #takeBatch(refs: ChunkRefs, most: number): number {
     const { l1, batchBytes = BATCH_BYTES } = this.#parts
     const rank = this.#rank[this.#head]!
     let bytes = 0
-    while (this.#count > 0 && this.#rank[this.#head] === rank && refs.count < BATCH_SHARDS) {
+    while (this.#count > 0 && this.#rank[this.#head] === rank && refs.count < most) {
       const id = this.#id[this.#head]!
       const isThere = l1.queries.isLive(id, this.#generation[this.#head]!)
       bytes += isThere ? l1.spaces.spec(l1.queries.spaceOf(id)).shardBytes : 0

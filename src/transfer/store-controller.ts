@@ -251,7 +251,7 @@ export class StoreController {
     const rank = queue.rank[first]!
     const spec = l1.spaces.spec(space)
     const room = Math.floor((budget.limitBytes - budget.inflightBytes) / spec.shardBytes)
-    const limit = Math.min(options.batchShards, budget.inflightBytes === 0 ? Math.max(1, room) : room)
+    const limit = Math.min(options.batchShards, l1.runs.room, budget.inflightBytes === 0 ? Math.max(1, room) : room)
     if (limit <= 0) return false
     const count = queue.leadingBatch(limit)
     this.#refs.clear()
@@ -262,7 +262,6 @@ export class StoreController {
     const present = new Uint8Array(count)
     const lease = l1.leaseRefs(this.#refs, 0, count, rank, Number.POSITIVE_INFINITY, present)
     const held = present.reduce((sum, flag) => sum + flag, 0)
-    if (held > 0 && lease === NO_LEASE) return false // the lease table is full: try again later
     const span = queue.spanOf(count)
     lane.drop(count)
     if (held < count) this.#parts.adapters.countStoreSkipped(adapter, spec.tenant, count - held, 'evicted')

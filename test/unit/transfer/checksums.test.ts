@@ -122,6 +122,21 @@ it('finds by a scan what its queue had no room for, and what an earlier engine l
   expect(scene.summed()).toBe(chunks)
 })
 
+it('waits while there is no lease to be had, and sums afterwards', async () => {
+  const scene = setUp(64)
+  const space = openSpace(scene.cache, { shardBytes: SHARD_BYTES })
+  const chain = scene.store(space, 1, 2)
+  const owner = 7
+  while (scene.cache.lease(space, chain, 0, 1, 'read', owner, 1_000_000) !== NO_LEASE) {
+    // until the table is full
+  }
+  await scene.settle()
+  expect([scene.checksums.waiting, scene.summed()]).toEqual([2, 0])
+  scene.cache.releaseOwner(owner)
+  await scene.settle()
+  expect([scene.checksums.waiting, scene.summed()]).toEqual([0, 2])
+})
+
 it('leaves out what was evicted meanwhile', async () => {
   const scene = setUp(64)
   const space = openSpace(scene.cache, { shardBytes: SHARD_BYTES })

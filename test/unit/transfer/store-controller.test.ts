@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import type { L1Options } from '../../../src/l1/options.ts'
 import { ADAPTER_LIMITS_DEFAULT } from '../../../src/l2/options.ts'
 import { KIB, makeEngine, settle } from '../../support/engine.ts'
 import { chainOf, storeChain } from '../../support/engine-client.ts'
@@ -6,8 +7,12 @@ import { GatedAdapter } from '../../support/gated-adapter.ts'
 
 const SHARD = { model: 'm', salt: '', ranks: 1, shardBytes: KIB, layout: '' }
 
-async function withAdapters(...adapters: GatedAdapter[]) {
-  const setup = makeEngine({ seed: 1 })
+function withAdapters(...adapters: GatedAdapter[]) {
+  return withL1({}, ...adapters)
+}
+
+async function withL1(l1: Partial<L1Options>, ...adapters: GatedAdapter[]) {
+  const setup = makeEngine({ seed: 1, l1 })
   for (const [at, adapter] of adapters.entries()) {
     await setup.engine.adapters.add(`l2-${at}`, adapter, ADAPTER_LIMITS_DEFAULT)
   }
@@ -95,6 +100,18 @@ it('skips and counts what left L1 before its turn, and what finds the queue full
     store(String.fromCharCode(1_000 + serial))
   }
   expect(total('storeSkippedQueueFull')).toBe(6) // the queue has 64 places
+})
+
+it('keeps what waits while there is no lease to be had, and stores it afterwards', async () => {
+  const adapter = new GatedAdapter()
+  const { store, run, total, engine, space } = await withL1({ leaseCapacity: 4 }, adapter)
+  store('ab')
+  const lookups = Array.from({ length: 4 }, () => engine.lookup(space, chainOf('ab'), 1))
+  await run()
+  expect([total('storeSkippedEvicted'), engine.stores.queuedShards]).toEqual([0, 2])
+  for (const lookup of lookups) engine.release(lookup)
+  await run()
+  expect([total('storeCompletedObjects'), adapter.inner.usage().objects]).toEqual([2, 2])
 })
 
 it('drops what waits for an adapter that drains, and ends idle', async () => {
