@@ -17,6 +17,8 @@ interface Run<Scratch> {
   /** Keys that are still to be begun. */
   left: number
   busy: number
+  /** The first that a key failed with. */
+  failure: { readonly error: unknown } | undefined
 }
 
 /**
@@ -34,7 +36,8 @@ export class Lanes<Scratch = Lane> {
 
   /**
    * Calls `work` for keys 0..count-1, in order, as lanes get free. None is begun after an abort.
-   * Resolves when all that were begun have ended; rejects with the first error of `work`.
+   * Settles when all that were begun have ended, for until then they touch memory of the caller; rejects with the first
+   * error of `work`.
    */
   run(count: number, signal: AbortSignal, work: Run<Scratch>['work']): Promise<void> {
     const run: Run<Scratch> = {
@@ -43,6 +46,7 @@ export class Lanes<Scratch = Lane> {
       left: signal.aborted ? 0 : count,
       next: 0,
       busy: 0,
+      failure: undefined,
     }
     const onAbort = () => this.#cut(run)
     signal.addEventListener('abort', onAbort, { once: true })
@@ -67,12 +71,12 @@ export class Lanes<Scratch = Lane> {
     try {
       await run.work(key, lane)
     } catch (error) {
-      run.done.reject(error)
+      run.failure ??= { error }
       this.#cut(run)
     }
     this.#free.push(lane)
     run.busy -= 1
-    if (run.busy === 0 && run.left === 0) run.done.resolve()
+    this.#settleIfDone(run)
     this.#fill()
   }
 
@@ -81,7 +85,13 @@ export class Lanes<Scratch = Lane> {
     const at = this.#runs.indexOf(run)
     if (at >= 0) this.#runs.splice(at, 1)
     run.left = 0
-    if (run.busy === 0) run.done.resolve()
+    this.#settleIfDone(run)
+  }
+
+  #settleIfDone({ busy, left, failure, done }: Run<Scratch>): void {
+    if (busy > 0 || left > 0) return
+    if (failure === undefined) done.resolve()
+    else done.reject(failure.error)
   }
 }
 
