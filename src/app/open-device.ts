@@ -39,6 +39,9 @@ export function openDevice(options: L0Options, parts: OpenDeviceParts): OpenedDe
   const { device } = options
   if (device === 'none') return { device: null, simulated: null, missing: null }
   if (device === 'simulated') return simulated(options, parts)
+  // Before the driver starts. Streams that share a queue of the hardware wait for each other: with the usual 8 queues a
+  // stream that waits for a word of another process would hold up copies, and even the write that ends its wait.
+  process.env.CUDA_DEVICE_MAX_CONNECTIONS ??= '32'
   const driver = probeCuda(options.cudaLibrary)
   const found = driver.available ? driver.devices.find(({ ordinal }) => ordinal === options.cudaOrdinal) : undefined
   const reason = driver.available ? `the driver has no device ${options.cudaOrdinal}` : driver.reason

@@ -33,6 +33,8 @@ export const TIMELINE_FAILED = 2 ** 52
 const WORD_BYTES = 8
 /** Longest wait for a word. Shorter than what a closing of the device waits for its streams. */
 export const WAIT_MS = 5_000
+/** Timelines at most: with the streams of copies, no more than there are queues of the hardware (`app/open-device`). */
+export const TIMELINES_MAX = 16
 
 const NOTHING: CopyBatch = {
   direction: 'load',
@@ -53,9 +55,12 @@ export class DeviceTimelines {
     this.#clock = clock
   }
 
-  /** @throws CacheError BAD_REQUEST, DEVICE_UNAVAILABLE, DEVICE_FAULT */
+  /** @throws CacheError BAD_REQUEST, NO_ROOM, DEVICE_UNAVAILABLE, DEVICE_FAULT */
   open(device: SharingDevice, { handle, offset, words }: TimelineRequest): Timeline {
     if (offset % WORD_BYTES !== 0) throw refused('timeline.offset', `words lie at multiples of ${WORD_BYTES}`)
+    if (this.#open.size >= TIMELINES_MAX) {
+      throw new CacheError('NO_ROOM', `${TIMELINES_MAX} processes have a timeline, which is the limit`)
+    }
     const pool = device.importPool(handle, offset, words * WORD_BYTES)
     this.#signals ??= device.createStream()
     const stream = this.#idle.pop() ?? device.createStream()

@@ -94,6 +94,54 @@ it(
   },
 )
 
+it('does without a way to copy that fails, from then on, and says so', needsDriver, async () => {
+  standIn!.control('revive')
+  const { device, host } = openDevice(standIn!)
+  try {
+    const stream = device.createStream()
+    const errors: (Error | null)[] = []
+    const submit = (direction: Direction) =>
+      device.submit(stream, batchOf(direction, 64), (_, error) => errors.push(error))
+    host.fill(7)
+    standIn!.control('fail cuMemcpyBatchAsync 1 801')
+    submit('load')
+    submit('load')
+    await until('both fences', () => (errors.length === 2 ? true : undefined))
+    host.fill(0)
+    submit('store')
+    await until('the store', () => (errors.length === 3 ? true : undefined))
+    expect(errors).toEqual([null, null, null])
+    expect(host.subarray(0, 64 * KIB).every((byte) => byte === 7)).toBe(true)
+    const [loop, batch] = device.figures()!.methods
+    expect(loop).toMatchObject({ transfers: 3 })
+    expect(batch).toMatchObject({ available: false, reason: expect.stringContaining('it failed'), transfers: 0 })
+  } finally {
+    device.close()
+  }
+  expectNothingLeft()
+})
+
+it('opens no handle of its own process, and says why; the device goes on', needsDriver, async () => {
+  standIn!.control('revive')
+  standIn!.control('own 0')
+  const { device } = openDevice(standIn!)
+  try {
+    expect(() => device.importPool(device.exportPool(), 0, KIB)).toThrow('this very process')
+    expect(device.state).toBe('open')
+    // As a driver does, for a handle that is open already: the same mapping, which goes with the last of them.
+    standIn!.control('own 1')
+    const pools = [0, 1].map(() => device.importPool(device.exportPool(), 0, KIB))
+    expect(standIn!.count('imported')).toBe(MIB)
+    device.closePool(pools[0]!)
+    await until('one is closed', () => (device.figures()!.importedPools === 1 ? true : undefined))
+    expect(standIn!.count('imported')).toBe(MIB)
+  } finally {
+    standIn!.control('own 0')
+    device.close()
+  }
+  expectNothingLeft()
+})
+
 it(
   'fails one transfer for an error that the context outlives, after its copies have stopped',
   needsDriver,

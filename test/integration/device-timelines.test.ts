@@ -1,6 +1,12 @@
 import { expect, it } from 'vitest'
 import { ManualClock } from '../../src/core/clock.ts'
-import { DeviceTimelines, TIMELINE_FAILED, type Timeline, WAIT_MS } from '../../src/engine/device-timelines.ts'
+import {
+  DeviceTimelines,
+  TIMELINE_FAILED,
+  TIMELINES_MAX,
+  type Timeline,
+  WAIT_MS,
+} from '../../src/engine/device-timelines.ts'
 import { CudaDevice } from '../../src/l0/cuda-device.ts'
 import type { StreamId } from '../../src/l0/device.ts'
 import { probeCuda } from '../../src/native/cuda.ts'
@@ -21,11 +27,12 @@ interface Rig {
   read(word: number): Promise<number>
 }
 
-/** A timeline on the device's own pool: the stand-in lets a process open its own handle. */
+/** A timeline on the device's own pool: the stand-in can let a process open its own handle. */
 async function withRig(work: (rig: Rig) => Promise<void>): Promise<void> {
   if (typeof found === 'string') throw new Error(found)
   const standIn = openStandIn(found)
   standIn.control('revive')
+  standIn.control('own 1')
   const driver = probeCuda(found.library)
   if (!driver.available) throw new Error(driver.reason)
   const device = new CudaDevice({ library: found.library, ordinal: 0 }, driver)
@@ -117,3 +124,18 @@ it('a signal tells whether what it stands for went well', needsDriver, async () 
     other.close()
   })
 })
+
+it(
+  'opens no more timelines than there are queues for, and the place of a closed one is free',
+  needsDriver,
+  async () => {
+    await withRig(async ({ device, timelines }) => {
+      const request = { handle: device.exportPool(), offset: 0, words: WORDS }
+      const more = Array.from({ length: TIMELINES_MAX - 1 }, () => timelines.open(device, request))
+      expect(() => timelines.open(device, request)).toThrow('16 processes have a timeline')
+      more[0]!.close()
+      more.push(timelines.open(device, request))
+      for (const one of more) one.close()
+    })
+  },
+)

@@ -1,5 +1,6 @@
 // Holds our declarations of the CUDA driver against the vendor's. Compiling is the test.
 #include <cuda.h>
+#include <cudaTypedefs.h>
 
 #include <cstddef>
 #include <type_traits>
@@ -35,10 +36,15 @@ struct SameAbi<R (*)(A...), S (*)(B...)> {
   }();
 };
 
+// The version is that of an ABI which the vendor names, and its parameters are ours. (The plain name has the newest one.)
 #define CHECK(member, symbol, version, parameters) \
-  static_assert(SameAbi<decltype(own::Driver::member), decltype(&::symbol)>::value, #member);
+  static_assert(SameAbi<decltype(own::Driver::member), PFN_##symbol##_v##version>::value, #member);
 KVTIER_CUDA_REQUIRED(CHECK)
 KVTIER_CUDA_OPTIONAL(CHECK)
+
+#ifdef KVTIER_PLANTED_FAULT
+static_assert(SameAbi<decltype(own::Driver::memoryFree), PFN_cuMemAlloc_v3020>::value, "planted");
+#endif
 
 static_assert(sizeof(own::IpcHandle) == sizeof(CUipcMemHandle), "IpcHandle");
 static_assert(own::IPC_HANDLE_BYTES == CU_IPC_HANDLE_SIZE, "IPC_HANDLE_BYTES");
@@ -60,6 +66,8 @@ static_assert(own::INVALID_CONTEXT == CUDA_ERROR_INVALID_CONTEXT, "INVALID_CONTE
 static_assert(own::ECC_UNCORRECTABLE == CUDA_ERROR_ECC_UNCORRECTABLE, "ECC_UNCORRECTABLE");
 static_assert(own::NVLINK_UNCORRECTABLE == CUDA_ERROR_NVLINK_UNCORRECTABLE, "NVLINK_UNCORRECTABLE");
 static_assert(own::CONTAINED == CUDA_ERROR_CONTAINED, "CONTAINED");
+static_assert(own::MAP_FAILURE == CUDA_ERROR_MAP_FAILED, "MAP_FAILURE");
+static_assert(own::INVALID_HANDLE == CUDA_ERROR_INVALID_HANDLE, "INVALID_HANDLE");
 static_assert(own::NOT_FOUND == CUDA_ERROR_NOT_FOUND, "NOT_FOUND");
 static_assert(own::NOT_READY == CUDA_ERROR_NOT_READY, "NOT_READY");
 static_assert(own::ILLEGAL_ADDRESS == CUDA_ERROR_ILLEGAL_ADDRESS, "ILLEGAL_ADDRESS");

@@ -63,7 +63,7 @@ CUresult leave(CUresult result) {
 
 /**
  * Steers the driver: `fail NAME NTH RESULT`, `revive`, `hold 0|1`, `slow MICROSECONDS`, `move 0|1`, `memory BYTES`,
- * `devices COUNT`, `version NUMBER`. Returns 0 when understood.
+ * `devices COUNT`, `version NUMBER`, `virtual 0|1`, `own 0|1`. Returns 0 when understood.
  */
 API int kvtierStandInControl(const char* command) {
   long long number = 0;
@@ -90,6 +90,12 @@ API int kvtierStandInControl(const char* command) {
     understood = 1;
   } else if (sscanf(command, "memory %lld", &number) == 1) {
     setTotalBytes((uint64_t)number);
+    understood = 1;
+  } else if (sscanf(command, "virtual %lld", &number) == 1) {
+    isVirtual = (int)number;
+    understood = 1;
+  } else if (sscanf(command, "own %lld", &number) == 1) {
+    opensOwn = (int)number;
     understood = 1;
   } else if (sscanf(command, "devices %lld", &number) == 1) {
     deviceCount = (int)number;
@@ -203,7 +209,16 @@ API CUresult cuDevicePrimaryCtxRelease_v2(int device) {
   return leave(OK);
 }
 
+API CUresult cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* isActive) {
+  CUresult result = enter("cuDevicePrimaryCtxGetState", 0);
+  if (result != OK) return result;
+  *flags = 0;
+  *isActive = references > 0;
+  return leave(device >= 0 && device < deviceCount ? OK : 101);
+}
+
 API CUresult cuCtxSetCurrent(void* one) {
+  if (one != NULL && one != &context) return BAD_CONTEXT;
   current = one;
   return OK;
 }

@@ -12,7 +12,8 @@
 struct Range* ranges;
 static uint64_t totalBytes = 1ull << 30;
 static uint64_t usedBytes;
-static unsigned nextHandle = 1;
+int isVirtual;
+int opensOwn;
 
 struct IpcHandle {
   char reserved[64];
@@ -88,10 +89,10 @@ API CUresult cuMemAlloc_v2(CUdeviceptr* pointer, size_t bytes) {
   if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) return leave(NO_MEMORY);
   void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return leave(NO_MEMORY);
-  memset(memory, 0xcd, bytes < (1u << 20) ? bytes : (1u << 20)); // poison, the start of large ones
+  memset(memory, 0x4d, bytes < (1u << 20) ? bytes : (1u << 20)); // poison, the start of large ones: no word is negative
   usedBytes += bytes;
   *pointer = (uint64_t)(uintptr_t)memory + BIAS;
-  addRange(DEVICE, *pointer, bytes, fd);
+  addRange(DEVICE, *pointer, bytes, fd)->isVirtual = isVirtual;
   addCount(COUNT_ALLOCATED, (int64_t)bytes);
   return leave(OK);
 }
@@ -109,7 +110,12 @@ API CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned flags) {
   CUresult result = enter("cuMemHostRegister", 1);
   if (result != OK) return result;
   if (pointer == NULL || bytes == 0 || flags > 15) return leave(INVALID);
-  if (rangeOf((uint64_t)(uintptr_t)pointer, 1) != NULL) return leave(ALREADY_REGISTERED);
+  const uint64_t start = (uint64_t)(uintptr_t)pointer;
+  for (struct Range* one = ranges; one != NULL; one = one->next) {
+    if (one->kind == HOST && start < one->start + one->bytes && one->start < start + bytes) {
+      return leave(ALREADY_REGISTERED);
+    }
+  }
   addRange(HOST, (uint64_t)(uintptr_t)pointer, bytes, -1);
   addCount(COUNT_REGISTERED, (int64_t)bytes);
   return leave(OK);
@@ -122,6 +128,25 @@ API CUresult cuMemHostUnregister(void* pointer) {
   if (range == NULL) return leave(NOT_REGISTERED);
   unmap(range);
   return leave(OK);
+}
+
+API CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned flags) {
+  void* memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return NO_MEMORY;
+  CUresult result = cuMemHostRegister_v2(memory, bytes, flags);
+  if (result != OK) munmap(memory, bytes);
+  *pointer = memory;
+  return result;
+}
+
+API CUresult cuMemFreeHost(void* pointer) {
+  pthread_mutex_lock(&lock);
+  struct Range* range = rangeOf((uint64_t)(uintptr_t)pointer, 1);
+  const size_t bytes = range == NULL ? 0 : range->bytes;
+  pthread_mutex_unlock(&lock);
+  CUresult result = cuMemHostUnregister(pointer);
+  if (result == OK) munmap(pointer, bytes);
+  return result;
 }
 
 API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned flags) {
@@ -139,18 +164,30 @@ API CUresult cuPointerGetAttribute(void* value, int attribute, CUdeviceptr point
   if (range == NULL) return leave(INVALID);
   if (attribute == 11) *(CUdeviceptr*)value = range->start;
   else if (attribute == 12) *(size_t*)value = range->bytes;
+  else if (attribute == 10) *(unsigned*)value = range->kind == DEVICE && !range->isVirtual;
   else return leave(INVALID);
   return leave(OK);
 }
 
-// A handle names a file of the exporting process: it opens only while that lives, and a mapping outlives it.
+API CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr pointer) {
+  CUresult result = enter("cuMemGetAddressRange", 1);
+  if (result != OK) return result;
+  struct Range* range = rangeOf(pointer, 1);
+  if (range == NULL || range->kind == HOST) return leave(NOT_FOUND);
+  *base = range->start;
+  *bytes = range->bytes;
+  return leave(OK);
+}
+
+// A handle names a file of the exporting process: it opens only while that lives, and a mapping outlives it. All handles
+// of an allocation are the same. Virtual memory (expandable segments) has none.
 API CUresult cuIpcGetMemHandle(struct IpcHandle* handle, CUdeviceptr pointer) {
   CUresult result = enter("cuIpcGetMemHandle", 1);
   if (result != OK) return result;
   struct Range* range = rangeOf(pointer, 1);
-  if (range == NULL || range->kind != DEVICE) return leave(INVALID);
+  if (range == NULL || range->kind != DEVICE || range->isVirtual) return leave(INVALID);
   memset(handle, 0, sizeof *handle);
-  snprintf(handle->reserved, sizeof handle->reserved, "%d %d %u", getpid(), range->fd, nextHandle++);
+  snprintf(handle->reserved, sizeof handle->reserved, "%d %d", getpid(), range->fd);
   return leave(OK);
 }
 
@@ -161,14 +198,24 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* pointer, struct IpcHandle handle
   char path[64];
   struct stat about;
   if (flags != 1 || sscanf(handle.reserved, "%d %d", &process, &descriptor) != 2) return leave(INVALID);
+  if (process == getpid() && !opensOwn) return leave(BAD_CONTEXT);
   snprintf(path, sizeof path, "/proc/%d/fd/%d", process, descriptor);
   const int fd = open(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) return leave(205);
   if (fstat(fd, &about) != 0 || about.st_size <= 0) return leave(205);
+  for (struct Range* one = ranges; one != NULL; one = one->next) {
+    if (one->kind != IMPORTED || strcmp(one->handle, handle.reserved) != 0) continue;
+    close(fd);
+    one->opened += 1;
+    *pointer = one->start;
+    return leave(OK);
+  }
   void* memory = mmap(NULL, (size_t)about.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) return leave(NO_MEMORY);
   *pointer = (uint64_t)(uintptr_t)memory + BIAS;
-  addRange(IMPORTED, *pointer, (uint64_t)about.st_size, fd);
+  struct Range* range = addRange(IMPORTED, *pointer, (uint64_t)about.st_size, fd);
+  range->opened = 1;
+  memcpy(range->handle, handle.reserved, sizeof range->handle);
   addCount(COUNT_IMPORTED, about.st_size);
   return leave(OK);
 }
@@ -178,6 +225,12 @@ API CUresult cuIpcCloseMemHandle(CUdeviceptr pointer) {
   if (result != OK) return result;
   struct Range* range = takeRange(IMPORTED, pointer);
   if (range == NULL) return leave(INVALID);
+  range->opened -= 1;
+  if (range->opened > 0) {
+    range->next = ranges;
+    ranges = range;
+    return leave(OK);
+  }
   unmap(range);
   return leave(OK);
 }

@@ -52,6 +52,9 @@ struct Range {
   enum { DEVICE, HOST, IMPORTED } kind;
   uint64_t start, bytes; // device: biased
   int fd;
+  int isVirtual;    // device: of no single allocation, as expandable segments have it
+  unsigned opened;  // imported: as often as it was opened
+  char handle[64];  // imported: by which
   struct Range* next;
 };
 
@@ -64,6 +67,10 @@ extern int isHeld;
 /** Copies move nothing: to measure what is around them. */
 extern int isStill;
 extern unsigned slowMicroseconds;
+/** Allocations from now on are virtual. */
+extern int isVirtual;
+/** A process may open its own handles, which a driver refuses: for tests that play both sides. */
+extern int opensOwn;
 
 /** Live range that contains [start, start + bytes), or null. */
 struct Range* rangeOf(uint64_t start, uint64_t bytes);

@@ -47,7 +47,9 @@ static void waitFor(const struct Work* work) {
     while (lostWith == OK && work->event->completed < work->generation) pthread_cond_wait(&changed, &lock);
     return;
   }
-  while (lostWith == OK && __atomic_load_n((uint64_t*)realOf(work->to), __ATOMIC_ACQUIRE) < work->value) {
+  // The memory may be given back meanwhile, by whoever forgot this wait.
+  while (lostWith == OK && rangeOf(work->to, 8) != NULL &&
+         (int64_t)(__atomic_load_n((uint64_t*)realOf(work->to), __ATOMIC_ACQUIRE) - work->value) < 0) {
     // Another process may write it.
     struct timespec soon;
     clock_gettime(CLOCK_REALTIME, &soon);
@@ -72,6 +74,12 @@ static void doWork(struct Work* work) {
   }
   pthread_mutex_lock(&lock);
   if (work->kind == WAIT || work->kind == WAIT_VALUE) waitFor(work);
+  const int isWord = work->kind == WAIT_VALUE || work->kind == WRITE_VALUE;
+  if (isWord && lostWith == OK && rangeOf(work->to, 8) == NULL) {
+    fprintf(stderr, "stand-in: a word that is not there any more\n");
+    addCount(COUNT_VIOLATIONS, 1);
+    lose(ILLEGAL_ADDRESS);
+  }
   if (work->kind == WRITE_VALUE && lostWith == OK) {
     __atomic_store_n((uint64_t*)realOf(work->to), work->value, __ATOMIC_RELEASE);
   }
@@ -152,6 +160,13 @@ API CUresult cuStreamDestroy_v2(struct Stream* stream) {
   if (result != OK) return result;
   endStream(stream);
   return leave(OK);
+}
+
+API CUresult cuStreamSynchronize(struct Stream* stream) {
+  CUresult result = enter("cuStreamSynchronize", 1);
+  if (result != OK) return result;
+  while (lostWith == OK && (stream->head != NULL || stream->busy)) pthread_cond_wait(&changed, &lock);
+  return leave(lostWith);
 }
 
 API CUresult cuEventCreate(struct Event** made, unsigned flags) {
@@ -243,8 +258,10 @@ API CUresult cuMemcpyBatchAsync(CUdeviceptr* to, CUdeviceptr* from, size_t* byte
                                 size_t* failed, struct Stream* stream) {
   CUresult result = enter("cuMemcpyBatchAsync", 1);
   if (result != OK) return result;
-  const int isFine = stream != NULL && count > 0 && attributeCount == 1 && indices[0] == 0 && failed != NULL &&
-                     attributes->sourceOrder >= 1 && attributes->sourceOrder <= 3 && attributes->flags == 0;
+  int isFine = stream != NULL && count > 0 && attributeCount == 1 && indices[0] == 0 && failed != NULL &&
+               attributes->sourceOrder >= 1 && attributes->sourceOrder <= 3 && attributes->flags == 0;
+  for (int i = 0; i < 4; i += 1) isFine = isFine && attributes->hints[i] == 0;
+  for (size_t i = 0; isFine && i < count; i += 1) isFine = bytes[i] > 0;
   if (!isFine) return leave(INVALID);
   // There is no order within a batch: whoever relies on one is found out.
   for (size_t i = count; i > 0; i -= 1) {

@@ -113,6 +113,7 @@ function step(device: CudaFunctions): void {
 
 async function cycle(): Promise<void> {
   standIn!.control('revive')
+  standIn!.control('own 1')
   const calls = next(2) === 0 ? CALLS : LATER_CALLS
   if (next(3) !== 0) {
     standIn!.control(`fail ${calls[next(calls.length)]} ${1 + next(4)} ${RESULTS[next(RESULTS.length)]}`)

@@ -29,6 +29,8 @@ constexpr Result INVALID_CONTEXT = 201;
 constexpr Result ECC_UNCORRECTABLE = 214;
 constexpr Result NVLINK_UNCORRECTABLE = 220;
 constexpr Result CONTAINED = 226;
+constexpr Result MAP_FAILURE = 205;
+constexpr Result INVALID_HANDLE = 400;
 constexpr Result NOT_FOUND = 500;
 constexpr Result NOT_READY = 600;
 constexpr Result ILLEGAL_ADDRESS = 700;
@@ -127,6 +129,9 @@ struct BatchAttributes {
   X(ipcOpenHandle, cuIpcOpenMemHandle, 11000, (DevicePointer * pointer, IpcHandle handle, unsigned flags))           \
   X(ipcCloseHandle, cuIpcCloseMemHandle, 4010, (DevicePointer pointer))                                              \
   X(pointerGetAttribute, cuPointerGetAttribute, 4000, (void* value, int attribute, DevicePointer pointer))           \
+  X(memoryGetAddressRange, cuMemGetAddressRange, 3020,                                                              \
+    (DevicePointer * base, std::size_t* bytes, DevicePointer pointer))                                               \
+  X(primaryContextGetState, cuDevicePrimaryCtxGetState, 7000, (DeviceOrdinal device, unsigned* flags, int* isActive)) \
   X(streamWriteValue64, cuStreamWriteValue64, 11070,                                                                 \
     (Stream stream, DevicePointer address, std::uint64_t value, unsigned flags))                                     \
   X(streamWaitValue64, cuStreamWaitValue64, 11070,                                                                   \

@@ -94,7 +94,7 @@ bool Gpu::openResources(OpenFailure& failure) {
   }
   methods_.open(*driver_, options_.methods);
   std::string reason;
-  if (methods_.has(KERNEL) && !openStaging(reason)) methods_.dropKernel(reason);
+  if (methods_.has(KERNEL) && !openStaging(reason)) methods_.drop(KERNEL, reason);
   return true;
 }
 
@@ -111,7 +111,8 @@ bool Gpu::openStaging(std::string& reason) {
     return false;
   }
   hostToDevice_ = seen - reinterpret_cast<DevicePointer>(options_.host);
-  void* memory = mmap(nullptr, STAGING_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // Shared: of private pages that the device has locked, an older kernel leaves the copy to the child of a fork.
+  void* memory = mmap(nullptr, STAGING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     reason = "no memory for descriptions of copies";
     return false;
@@ -161,12 +162,20 @@ void Gpu::closeResources() {
   bool isReleased = false;
   if (hasContext_) {
     driver_->contextSetCurrent(nullptr);
-    isReleased = driver_->primaryContextRelease(device_) == SUCCESS;
+    isReleased = driver_->primaryContextRelease(device_) == SUCCESS && !isContextAlive();
   }
   hasContext_ = false;
   isHostFree_ = isHostFree_ || isReleased;
   if (staging_ != nullptr && (isStagingFree || isReleased)) munmap(staging_, STAGING_BYTES);
   staging_ = nullptr;
+}
+
+/** Whether somebody else of this process keeps the primary context, and with it what is registered there. */
+bool Gpu::isContextAlive() const {
+  unsigned flags = 0;
+  int isActive = 0;
+  if (driver_->primaryContextGetState == nullptr) return false;
+  return driver_->primaryContextGetState(device_, &flags, &isActive) == SUCCESS && isActive != 0;
 }
 
 /** Lets the transfers under way end, and the waiters with them. False when they do not within the limit. */

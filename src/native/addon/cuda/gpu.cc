@@ -190,11 +190,22 @@ Result Gpu::runMethod(Transfer& transfer, Method wanted, Stream stream) {
     if (transfer.slab < 0) method = methods_.has(BATCH) ? BATCH : LOOP;
   }
   transfer.method = method;
-  if (method == LOOP) return methods_.runLoop(copies, transfer.isStore, stream);
-  if (method == BATCH) return methods_.runBatch(copies, transfer.isStore, stream);
-  const std::size_t at = static_cast<std::size_t>(transfer.slab) * SLAB_COPIES * sizeof(KernelCopy);
-  return methods_.runKernel(copies, transfer.isStore, stream, reinterpret_cast<KernelCopy*>(staging_ + at),
-                            stagingOnDevice_ + at, hostToDevice_);
+  Result result = SUCCESS;
+  if (method == BATCH) {
+    result = methods_.runBatch(copies, transfer.isStore, stream);
+  } else if (method == KERNEL) {
+    const std::size_t at = static_cast<std::size_t>(transfer.slab) * SLAB_COPIES * sizeof(KernelCopy);
+    result = methods_.runKernel(copies, transfer.isStore, stream, reinterpret_cast<KernelCopy*>(staging_ + at),
+                                stagingOnDevice_ + at, hostToDevice_);
+  }
+  if (method != LOOP && (result == SUCCESS || isFatal(result))) return result;
+  // What of it was queued moves the same bytes, before these.
+  transfer.method = LOOP;
+  const Result looped = methods_.runLoop(copies, transfer.isStore, stream);
+  if (method == LOOP || looped != SUCCESS) return looped;
+  const std::lock_guard<std::mutex> lock(lanesLock_);
+  methods_.drop(method, "it failed: " + driver_->nameOf(result));
+  return SUCCESS;
 }
 
 /** Waits for the end of each transfer of a stream, in order, and posts its fence. */
@@ -279,6 +290,11 @@ std::int32_t Gpu::takeSlab() {
 GpuStats Gpu::stats() {
   const std::lock_guard<std::mutex> lock(lanesLock_);
   return stats_;
+}
+
+std::string Gpu::methodReason(Method method) {
+  const std::lock_guard<std::mutex> lock(lanesLock_);
+  return methods_.reason(method);
 }
 
 std::vector<MeasuredRow> Gpu::table() {

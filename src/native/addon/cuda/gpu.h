@@ -166,7 +166,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   GpuStats stats();
   const Driver& driver() const { return *driver_; }
   std::vector<MeasuredRow> table();
-  std::string methodReason(Method method) const { return methods_.reason(method); }
+  std::string methodReason(Method method);
 
  private:
   struct Pool {
@@ -206,7 +206,9 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   bool openResources(OpenFailure& failure);
   bool openStaging(std::string& reason);
   void closeResources();
+  bool isContextAlive() const;
   void closeRestedPools();
+  std::uint64_t bytesFrom(DevicePointer pointer) const;
   void loop();
   bool stopLanes();
   /** Runs `call` on the device thread and waits. False when the device is closing. */

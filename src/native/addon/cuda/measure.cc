@@ -9,7 +9,7 @@ namespace kvtier::cuda {
 namespace {
 
 constexpr std::uint64_t SCRATCH_BYTES = 32u << 20;
-constexpr std::uint64_t PIECES[] = {4u << 10, 16u << 10, 64u << 10, 256u << 10, 1u << 20};
+constexpr std::uint64_t PIECES[] = {4u << 10, 8u << 10, 16u << 10, 32u << 10, 64u << 10, 256u << 10, 1u << 20};
 constexpr std::uint32_t COUNTS[] = {8, 64, 512};
 constexpr int REPEATS = 3;
 
@@ -17,7 +17,7 @@ constexpr int REPEATS = 3;
 class Scratch {
  public:
   Scratch(const Driver& driver, std::uint64_t bytes) : driver_(driver), bytes_(bytes) {
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) return;
     host_ = static_cast<unsigned char*>(memory);
     const unsigned flags = HOST_REGISTER_PORTABLE | HOST_REGISTER_DEVICEMAP;

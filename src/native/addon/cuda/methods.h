@@ -47,8 +47,8 @@ class CopyMethods {
   bool has(Method method) const { return reasons_[method].empty(); }
   /** Why a method is not there; empty when it is. */
   const std::string& reason(Method method) const { return reasons_[method]; }
-  /** Takes the kernel out: there is no memory for what it reads. */
-  void dropKernel(const std::string& reason) { reasons_[KERNEL] = reason; }
+  /** Takes a method out, for good. */
+  void drop(Method method, const std::string& reason) { reasons_[method] = reason; }
 
   /** The method for `count` copies of `bytes` together: of the nearest measured row, else the batch. */
   Method choose(bool isStore, std::size_t count, std::uint64_t bytes) const;

@@ -1,11 +1,13 @@
 """The CUDA driver API by ctypes: what a process needs to share memory and to order its work with the engine's."""
 
 import ctypes
+import mmap
 from ctypes import byref, c_char, c_int, c_size_t, c_uint, c_uint64, c_void_p
 
 IPC_HANDLE_BYTES = 64
 _IPC_LAZY_PEER_ACCESS = 1
 _RANGE_START = 11
+_IS_LEGACY_IPC_CAPABLE = 10
 _STREAM_NON_BLOCKING = 1
 _EVENT_BLOCKING_SYNC = 1
 _WAIT_AT_LEAST = 0
@@ -57,11 +59,22 @@ class Driver:
 
     def share(self, pointer: int) -> tuple[str, int]:
         """IPC handle, in hexadecimal, of the allocation that the pointer lies in, and its offset there."""
+        if not self.is_shareable(pointer):
+            raise DriverError(
+                'this memory has no IPC handle: it is of expandable segments (PYTORCH_CUDA_ALLOC_CONF) or of a virtual '
+                'memory allocator (sleep mode of vLLM, --enable-cumem-allocator). Allocate it without them.'
+            )
         base = c_uint64()
         self._in_context('cuPointerGetAttribute', byref(base), c_int(_RANGE_START), c_uint64(pointer))
         handle = _IpcHandle()
         self._in_context('cuIpcGetMemHandle', byref(handle), base)
         return bytes(ctypes.string_at(byref(handle), IPC_HANDLE_BYTES)).hex(), pointer - base.value
+
+    def is_shareable(self, pointer: int) -> bool:
+        """Whether the allocation that the pointer lies in has an IPC handle."""
+        value = c_uint()
+        self._in_context('cuPointerGetAttribute', byref(value), c_int(_IS_LEGACY_IPC_CAPABLE), c_uint64(pointer))
+        return value.value != 0
 
     def open_shared(self, handle: str) -> int:
         given = _IpcHandle()
@@ -95,9 +108,10 @@ class Driver:
         self._in_context('cuEventDestroy_v2', event)
 
     def pinned(self, count: int):
-        """Host memory that copies may go to and come from; kept until the process ends."""
-        memory = (ctypes.c_uint8 * count)()
-        self._in_context('cuMemHostRegister_v2', c_void_p(ctypes.addressof(memory)), c_size_t(count), c_uint(0))
+        """Host memory that copies may go to and come from; kept until the process ends. Whole pages, shared with nothing."""
+        pages = mmap.mmap(-1, -(-count // mmap.PAGESIZE) * mmap.PAGESIZE)
+        memory = (ctypes.c_uint8 * count).from_buffer(pages)
+        self._in_context('cuMemHostRegister_v2', c_void_p(ctypes.addressof(memory)), c_size_t(len(pages)), c_uint(0))
         self._pinned.append(memory)
         return memory
 

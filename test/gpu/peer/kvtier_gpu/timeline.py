@@ -4,6 +4,8 @@ from .driver import Driver
 
 WORDS = 8
 _WORD_BYTES = 8
+# A smaller allocation may lie in one block with others, and a handle shares the whole block.
+_SHARED_BYTES = 2 << 20
 
 
 class Timeline:
@@ -15,7 +17,7 @@ class Timeline:
     def __init__(self, driver: Driver, stream: int):
         self._driver = driver
         self._stream = stream
-        self._pointer = driver.allocate(WORDS * _WORD_BYTES)
+        self._pointer = driver.allocate(_SHARED_BYTES)
         self._values = [0] * WORDS
         zeros = driver.pinned(WORDS * _WORD_BYTES)
         driver.copy_in(stream, self._pointer, zeros, 0, WORDS * _WORD_BYTES)
