@@ -80,7 +80,8 @@ describe('an engine on the stand-in CUDA driver', skipUnless(library !== '', Str
   })
 
   it('does not start when a GPU is asked for and there is none', async () => {
-    const argv = ['serve', '--data-dir', join(folder, 'data'), '--l0-device', 'cuda', '--cuda-library', '/nowhere.so']
+    const flags = ['--l1-size', '16MiB', '--l0-device', 'cuda', '--cuda-library', '/nowhere.so']
+    const argv = ['serve', '--data-dir', join(folder, 'data'), ...flags]
     const { code, stderr } = await runCommand(argv)
     expect(code).toBe(1)
     expect(stderr).toContain('there is no GPU to use')
