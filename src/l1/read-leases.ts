@@ -76,7 +76,7 @@ export class ReadLeases {
 
   /** Chunks or shards that one more lease may name; 0 = there is none to be had. */
   get room(): number {
-    return this.#leases.hasFreeSlot ? this.#leases.freeEntries : 0
+    return this.#leases.hasFreeRow ? this.#leases.freeEntries : 0
   }
 
   /** Chunks of the run that `openRun` found last. */
