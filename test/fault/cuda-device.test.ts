@@ -293,6 +293,31 @@ it('leaves the memory to a device that does not come to rest, and closes all the
   standIn!.control('hold 0')
 })
 
+const THROWING = `
+import { createRequire } from 'node:module'
+const [addon, library] = process.argv.slice(1)
+const heard = []
+process.on('uncaughtException', (error) => heard.push(error.message))
+const device = createRequire(addon)(addon).cudaOpen(library, 0, 4096, new Uint8Array(4096), 1, new Float64Array(6), () => {
+  Promise.resolve().then(() => heard.push('a microtask'))
+  process.nextTick(() => heard.push('a tick'))
+  throw new Error('thrown')
+})
+const stream = device.createStream()
+for (let id = 0; id < 2; id += 1) device.submit(id, stream, 0, 0, 0, ...Array(3).fill(new Float64Array(0)))
+process.on('exit', () => console.log(heard.sort().join()))
+`
+
+it(
+  'tells the process of what a receiver of fences throws, brings the next one, and lets it end',
+  needsDriver,
+  async () => {
+    const argv = ['--input-type=module', '-e', THROWING, findAddon(REPOSITORY)!, standIn!.library]
+    const { stdout } = await promisify(execFile)(process.execPath, argv)
+    expect(stdout).toBe('a microtask,a microtask,a tick,a tick,thrown,thrown\n')
+  },
+)
+
 const manyCycles = { ...needsDriver, timeout: 600_000 }
 it('opens, moves and closes 10,000 times while calls fail, and leaves nothing behind', manyCycles, async () => {
   expect(await stressCuda([], 10_000, 1)).toMatch(/^10000 cycles, \d+ not opened, \d+ calls, 0 violations/)

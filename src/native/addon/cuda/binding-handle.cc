@@ -27,19 +27,20 @@ void hold(Handle& handle, napi_value value) {
 }
 
 void countPending(Handle& handle, std::size_t pending) {
-  if (handle.wake != nullptr && (handle.pending == 0) != (pending == 0)) {
-    if (pending == 0) napi_unref_threadsafe_function(handle.env, handle.wake);
-    else napi_ref_threadsafe_function(handle.env, handle.wake);
-  }
+  const bool isNeeded = pending > 0;
+  if (handle.waker != nullptr && (handle.pending > 0) != isNeeded) handle.waker->keepAlive(isNeeded);
   handle.pending = pending;
 }
 
-void deliver(napi_env env, napi_value call, void* context, void*) {
-  if (env == nullptr || call == nullptr) return;
-  const Shared handle = *static_cast<Shared*>(context);
-  if (handle->mail == nullptr) return;
+void deliver(const Shared& handle) {
   handle->taken.clear();
   handle->outbox->take(handle->taken);
+  const napi_env env = handle->env;
+  napi_callback_scope scope = nullptr;
+  napi_value call = nullptr;
+  // An environment that is ending has no scopes any more, and its transfers no receiver.
+  if (handle->taken.empty() || napi_open_callback_scope(env, nullptr, handle->context, &scope) != napi_ok) return;
+  napi_get_reference_value(env, handle->onFences, &call);
   napi_value self = undefined(env);
   for (std::size_t first = 0; first < handle->taken.size() && handle->mail != nullptr;) {
     const std::size_t count = std::min(handle->mailFences, handle->taken.size() - first);
@@ -62,36 +63,27 @@ void deliver(napi_env env, napi_value call, void* context, void*) {
       napi_fatal_exception(env, error);
     }
   }
+  napi_close_callback_scope(env, scope);
 }
 
 bool closeHandle(Handle& handle, int64_t limitMs) {
   if (handle.gpu == nullptr) return true;
-  if (handle.atExit != nullptr) {
-    napi_remove_env_cleanup_hook(handle.env, closeAtExit, handle.atExit);
-    delete handle.atExit;
-    handle.atExit = nullptr;
-  }
   const bool isAtRest = handle.gpu->close(std::chrono::milliseconds(limitMs));
   handle.outbox->close();
-  countPending(handle, 0);
-  napi_release_threadsafe_function(handle.wake, napi_tsfn_abort);
-  handle.wake = nullptr;
+  handle.waker->close();
+  handle.waker = nullptr;
+  handle.pending = 0;
   // Memory that a device may still write, or has locked in place, is never freed.
   if (isAtRest && handle.gpu->isHostFree()) {
     for (napi_ref one : handle.held) napi_delete_reference(handle.env, one);
   }
   handle.held.clear();
   handle.gpu.reset();
-  if (handle.mail != nullptr) napi_delete_reference(handle.env, handle.mail);
+  for (napi_ref one : {handle.mail, handle.onFences}) napi_delete_reference(handle.env, one);
   handle.mail = nullptr;
+  handle.onFences = nullptr;
+  napi_async_destroy(handle.env, handle.context);
   return isAtRest;
-}
-
-void closeAtExit(void* data) {
-  auto* owned = static_cast<Shared*>(data);
-  (*owned)->atExit = nullptr;
-  closeHandle(**owned, 2000);
-  delete owned;
 }
 
 std::string textOf(Arguments& arguments, std::size_t at) {

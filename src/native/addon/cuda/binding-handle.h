@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../arguments.h"
+#include "binding-waker.h"
 #include "gpu.h"
 
 namespace kvtier {
@@ -22,16 +22,16 @@ struct Handle {
   napi_env env = nullptr;
   std::shared_ptr<cuda::Gpu> gpu;
   std::shared_ptr<cuda::Outbox> outbox;
-  napi_threadsafe_function wake = nullptr;
+  Waker* waker = nullptr;
   /** What the device reads and writes: the host's memory, and the lists of blocks it was given. */
   std::vector<napi_ref> held;
   napi_ref mail = nullptr;
+  napi_ref onFences = nullptr;
+  napi_async_context context = nullptr;
   double* mailWords = nullptr;
   std::size_t mailFences = 0;
   std::vector<cuda::Fence> taken;
   std::size_t pending = 0;
-  /** What the hook at the end of the environment was given; null once it has run or was taken back. */
-  std::shared_ptr<Handle>* atExit = nullptr;
 };
 
 using Shared = std::shared_ptr<Handle>;
@@ -43,16 +43,14 @@ Shared& sharedOf(napi_env env, napi_callback_info info);
 /** The functions of a device share its handle; the last of them frees it. */
 void addFunction(napi_env env, napi_value object, const char* name, napi_callback call, const Shared& handle);
 
-/** Gives fences that have come to JavaScript, as many a call as the mail holds: the callee of `Handle::wake`. */
-void deliver(napi_env env, napi_value call, void* context, void*);
+/** Gives fences that have come to JavaScript, as many a call as the mail holds. */
+void deliver(const Shared& handle);
 /** Keeps a value, and so its memory, until the device is closed and has let go of it. */
 void hold(Handle& handle, napi_value value);
 /** Counts the transfers whose fence has not come: while there are any, the environment stays alive. */
 void countPending(Handle& handle, std::size_t pending);
 /** @return false when the device did not come to rest: then what it holds is kept for good. */
 bool closeHandle(Handle& handle, int64_t limitMs);
-/** Hook at the end of an environment; `data` is a Shared of its own. */
-void closeAtExit(void* data);
 
 /** An error for JavaScript once the device is closed, or when an argument is wrong; else what the call returns. */
 template <DeviceCall call>

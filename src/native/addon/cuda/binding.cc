@@ -10,6 +10,9 @@ namespace {
 using cuda::Gpu;
 using cuda::Outbox;
 
+/** What the end of an environment waits for transfers under way. */
+constexpr int64_t kEndMs = 2000;
+
 napi_value closeDevice(napi_env env, napi_callback_info info) {
   Arguments arguments(env, info);
   const std::size_t limitMs = arguments.index(0, 3'600'000);
@@ -57,21 +60,13 @@ cuda::GpuOptions optionsOf(Arguments& arguments) {
   return options;
 }
 
-/** The function that wakes the environment for its fences. It keeps the handle until it is released. */
-bool makeWake(napi_env env, napi_value onFences, const std::shared_ptr<Handle>& handle) {
-  auto* context = new Shared(handle);
-  const auto forget = [](napi_env, void*, void* owned) { delete static_cast<Shared*>(owned); };
-  const napi_status made = napi_create_threadsafe_function(env, onFences, nullptr, string(env, "kvtier fences"), 0, 1,
-                                                           nullptr, forget, context, deliver, &handle->wake);
-  if (made != napi_ok) {
-    delete context;
-    return false;
-  }
-  napi_unref_threadsafe_function(env, handle->wake);
-  const napi_threadsafe_function wake = handle->wake;
-  handle->outbox = std::make_shared<Outbox>([wake] {
-    napi_call_threadsafe_function(wake, nullptr, napi_tsfn_nonblocking);
-  });
+/** Wakes the environment for its fences from now on, and closes the device when it ends. Keeps the handle until then. */
+bool makeWaker(napi_env env, const Shared& handle) {
+  handle->waker = Waker::make(
+      env, [handle] { deliver(handle); },
+      [handle] { closeHandle(*handle, kEndMs); });
+  if (handle->waker == nullptr) return false;
+  handle->outbox = std::make_shared<Outbox>([waker = handle->waker] { waker->wake(); });
   return true;
 }
 
@@ -81,26 +76,29 @@ napi_value open(napi_env env, napi_callback_info info) {
   const cuda::GpuOptions options = optionsOf(arguments);
   const Bytes mail = arguments.words(5, sizeof(double));
   napi_value onFences = arguments.value(6);
+  napi_valuetype type = napi_undefined;
   if (arguments.ok() && mail.length < kMailWords) arguments.range("the mail holds one fence at least");
+  if (arguments.ok()) napi_typeof(env, onFences, &type);
+  if (arguments.ok() && type != napi_function) arguments.fail("onFences is not a function");
   if (!arguments.ok()) return nullptr;
   auto handle = std::make_shared<Handle>();
   handle->env = env;
   handle->mailWords = reinterpret_cast<double*>(mail.data);
   handle->mailFences = mail.length / kMailWords;
-  if (!makeWake(env, onFences, handle)) {
-    arguments.fail("onFences is not a function");
+  if (!makeWaker(env, handle)) {
+    arguments.fail("the environment is ending");
     return nullptr;
   }
   cuda::OpenFailure failure;
   handle->gpu = Gpu::open(options, handle->outbox, failure);
   if (handle->gpu == nullptr) {
-    napi_release_threadsafe_function(handle->wake, napi_tsfn_abort);
+    handle->waker->close();
     return failureOf(env, failure);
   }
   if (options.host != nullptr) hold(*handle, arguments.value(3));
   napi_create_reference(env, arguments.value(5), 1, &handle->mail);
-  handle->atExit = new Shared(handle);
-  napi_add_env_cleanup_hook(env, closeAtExit, handle->atExit);
+  napi_create_reference(env, onFences, 1, &handle->onFences);
+  napi_async_init(env, nullptr, string(env, "kvtier fences"), &handle->context);
   napi_value object = nullptr;
   napi_create_object(env, &object);
   for (const auto& one : kFunctions) addFunction(env, object, one.name, one.call, handle);

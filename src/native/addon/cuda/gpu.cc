@@ -12,10 +12,14 @@ constexpr std::size_t FREE_TRANSFERS_MAX = 256;
 }  // namespace
 
 bool Gpu::push(Command command) {
-  const std::lock_guard<std::mutex> lock(queueLock_);
-  if (isClosing_) return false;
-  queue_.push_back(std::move(command));
-  if (queue_.size() == 1) queueWake_.notify_one();
+  {
+    const std::lock_guard<std::mutex> lock(queueLock_);
+    if (isClosing_) return false;
+    queue_.push_back(std::move(command));
+    if (queue_.size() > 1) return true;
+  }
+  // Not under the lock, which the thread that is woken takes first of all.
+  queueWake_.notify_one();
   return true;
 }
 
@@ -111,7 +115,7 @@ void Gpu::wait(std::size_t laneNumber, std::size_t earlier) {
 std::unique_ptr<Transfer> Gpu::blank() {
   std::unique_ptr<Transfer> transfer;
   {
-    const std::lock_guard<std::mutex> lock(lanesLock_);
+    const std::lock_guard<std::mutex> lock(freeLock_);
     if (freeTransfers_.empty()) return std::make_unique<Transfer>();
     transfer = std::move(freeTransfers_.back());
     freeTransfers_.pop_back();
@@ -237,8 +241,11 @@ void Gpu::runWaiter(std::size_t number) {
     });
     if (transfer->result == SUCCESS) stats_.transfers[transfer->method] += 1;
     else stats_.failures += 1;
+    // Not under the lock: whoever is woken may come at once with the next transfer.
+    lock.unlock();
     outbox_->post({transfer->id, milliseconds / 1e3, transfer->result,
                    static_cast<std::uint32_t>(transfer->copies.size()), transfer->method, transfer->badPiece});
+    lock.lock();
     lane.posted = transfer->number;
     lanesRest_.notify_all();
     keep(std::move(transfer));
@@ -251,6 +258,7 @@ void Gpu::keep(std::unique_ptr<Transfer> transfer) {
   if (transfer->slab >= 0) freeSlabs_.push_back(transfer->slab);
   transfer->slab = -1;
   transfer->events.reset();
+  const std::lock_guard<std::mutex> lock(freeLock_);
   if (freeTransfers_.size() < FREE_TRANSFERS_MAX) freeTransfers_.push_back(std::move(transfer));
 }
 

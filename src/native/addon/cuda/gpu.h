@@ -268,13 +268,16 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   std::mutex eventsLock_;
   std::vector<EventPair*> freeEvents_;
 
+  // Transfers that have ended, for the submitter to fill again. Taken after `lanesLock_` where both are held.
+  std::mutex freeLock_;
+  std::vector<std::unique_ptr<Transfer>> freeTransfers_;
+
   // Shared with the waiters:
   std::mutex lanesLock_;
   std::condition_variable lanesRest_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::atomic<std::size_t> laneCount_{0};
   bool areWaitersEnding_ = false;
-  std::vector<std::unique_ptr<Transfer>> freeTransfers_;
   std::vector<std::int32_t> freeSlabs_;
   GpuStats stats_;
   std::vector<MeasuredRow> shownTable_;

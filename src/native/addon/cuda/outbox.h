@@ -35,12 +35,16 @@ class Outbox {
   explicit Outbox(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void post(const Fence& fence) {
-    const std::lock_guard<std::mutex> lock(lock_);
-    fences_.push_back(fence);
-    if (isWaking_ || isClosed_) return;
-    isWaking_ = true;
-    wakes_ += 1;
-    wake_();
+    {
+      const std::lock_guard<std::mutex> lock(lock_);
+      fences_.push_back(fence);
+      if (isWaking_) return;
+      isWaking_ = true;
+      wakes_ += 1;
+    }
+    // Not under `lock_`, which the thread that is woken takes first of all.
+    const std::lock_guard<std::mutex> lock(wakeLock_);
+    if (!isClosed_) wake_();
   }
 
   /** Moves all fences to `out`, which is empty, and allows the next wake. */
@@ -51,8 +55,11 @@ class Outbox {
   }
 
   void close() {
+    {
+      const std::lock_guard<std::mutex> lock(wakeLock_);
+      isClosed_ = true;
+    }
     const std::lock_guard<std::mutex> lock(lock_);
-    isClosed_ = true;
     fences_.clear();
   }
 
@@ -67,6 +74,7 @@ class Outbox {
   std::function<void()> wake_;
   std::uint64_t wakes_ = 0;
   bool isWaking_ = false;
+  std::mutex wakeLock_;
   bool isClosed_ = false;
 };
 
