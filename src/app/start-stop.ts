@@ -20,7 +20,7 @@ import { letHeapsGrow } from './heap-growth.ts'
 import { IoPool } from './io-pool.ts'
 import { type L1Memory, type L1MemoryParts, openL1Memory } from './l1-memory.ts'
 import type { PushTarget } from './metrics-service.ts'
-import { openDevice } from './open-device.ts'
+import { findGpu, openDevice } from './open-device.ts'
 import { openHasher } from './open-hasher.ts'
 import { openStorage } from './open-storage.ts'
 import { readPushFiles } from './push-files.ts'
@@ -87,7 +87,7 @@ class Cleanup {
  * Starts an engine: data directory, memory, io workers, tiers, service thread, surfaces. What was opened is closed
  * again when a step fails.
  *
- * @throws CacheError DATA_DIR_*, SHARED_MEMORY_*, DEVICE_OUT_OF_MEMORY, L2_*, PORT_TAKEN, CONFIG_INVALID
+ * @throws CacheError DATA_DIR_*, SHARED_MEMORY_*, DEVICE_*, L2_*, PORT_TAKEN, CONFIG_INVALID
  */
 export async function startEngine(parts: StartParts): Promise<RunningEngine> {
   const cleanup = new Cleanup((error) => parts.logger.error({ err: error }, 'while stopping'))
@@ -114,6 +114,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   const dataDir = DataDirectory.take(config.general.dataDir)
   cleanup.add(() => dataDir.release())
   await checkSurfaces(config, clock)
+  const gpu = findGpu(config.l0)
   const push = pushTarget(config, version)
   const memory = await openMemory(parts, dataDir, clock)
   cleanup.add(() => memory.close())
@@ -123,7 +124,7 @@ async function start(parts: StartParts, cleanup: Cleanup): Promise<RunningEngine
   const hashing = await HashThread.start()
   cleanup.add(() => hashing.close())
   const cells = cellsOf(config)
-  const { device, missing, simulated: l0Simulated } = openDevice(config.l0, { segment, clock, logger })
+  const { device, missing, simulated: l0Simulated } = openDevice(config.l0, gpu, { segment, clock, logger })
   cleanup.add(() => device?.close())
   const { tracer, ring } = openTracing(config.push, clock, cells)
   const acts = new EngineActs(clock)
