@@ -356,6 +356,22 @@ describe('a corrupt object in a bucket', needsS3Server(), () => {
     adapter.verify()
   })
 
+  it.each([
+    [0, 0],
+    [1, 1],
+  ])('is kept for a look with room for %i of them', async (quarantineObjects, kept) => {
+    const adapter = await opened({ quarantineObjects })
+    await storeChain(adapter, 1, 0, 2)
+    for (const name of files('objects')) {
+      const record = readFileSync(name)
+      record[HEADER_BYTES] = record[HEADER_BYTES]! ^ 1
+      writeFileSync(name, record)
+    }
+    expect(await loadChain(adapter, 1, 0, 2)).toEqual([OUTCOME_CORRUPT, OUTCOME_CORRUPT])
+    const isDone = () => files('objects').length === 0 && files('quarantine').length === kept
+    await until(`no object is left, and ${kept} for a look`, () => isDone() || undefined)
+  })
+
   it('is dropped at the next listing when its length is wrong', async () => {
     const adapter = await opened()
     await storeChain(adapter, 1, 0, 2)

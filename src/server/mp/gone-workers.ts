@@ -32,7 +32,7 @@ export class GoneWorkers {
     if (all.length === 0) return
     const { parts } = engine.l1.spaces
     for (const [part, segment] of segments.entries()) {
-      const own = segments.length === 1 ? all : all.filter(({ model }) => parts.find(model) === part)
+      const own = all.filter(({ model }) => parts.find(model) === part)
       if (own.length > 0) this.#sweepPart(part, segment, own)
     }
   }

@@ -37,6 +37,27 @@ it('takes only so many transfers of one worker, in each direction', () => {
   expect([instance.openTransfers, table.heldBytes]).toEqual([0, 0])
 })
 
+it('releases the transfers that have expired, whatever their key, and leaves the others', () => {
+  const { add } = setUp()
+  const instance = add(1n)
+  const expired = new Set([1, 3, 5])
+  const l1 = { isQuarantined: (lease: number) => expired.has(lease), abort: () => true } as never
+  const retrieve = (lease: number) => {
+    const hold = { endCopy() {}, isQuarantined: () => expired.has(lease), leasesOf: () => [lease] } as never
+    return { hold, rank: 0, from: 0, to: 1, startMs: lease }
+  }
+  instance.addStore('store', { ...transfer, lease: 1 as LeaseId })
+  for (const lease of [2, 3, 4]) instance.addRetrieve('thrice', retrieve(lease))
+  for (const lease of [5, 6]) instance.addRetrieve('twice', retrieve(lease))
+  instance.releaseLate(l1)
+  expect(instance.openTransfers).toBe(3)
+  expect(instance.canStore('store')).toBe(true)
+  const takes = (key: string) => instance.takeRetrieve(key)?.startMs
+  expect([takes('thrice'), takes('thrice'), takes('thrice')]).toEqual([2, 4, undefined])
+  expect([takes('twice'), takes('twice')]).toEqual([6, undefined])
+  expect(instance.openTransfers).toBe(0)
+})
+
 it('is full at its limit, and keeps a dead worker only while that may still copy', () => {
   const { table, add } = setUp(2)
   const [first, second] = [add(1n), add(2n)]
