@@ -7,6 +7,7 @@ import { LOOKUP_COMMANDS } from './lookup-commands.ts'
 import { PROMETHEUS_OPTION } from './prometheus-option.ts'
 import { replayOptions } from './replay-options.ts'
 import { serveOptions } from './serve-options.ts'
+import { TOKEN_FILE_OPTION } from './token-file-option.ts'
 import { TOKENIZER_DIR_OPTION } from './tokenizer-dir-option.ts'
 
 /** What `kvtier print` can print. */
@@ -119,7 +120,7 @@ export const COMMANDS: readonly CommandSpec[] = [
       },
       { name: 'names', help: 'List the cache metrics that the server has.' },
       { name: 'series', value: 'SELECTOR', help: 'List the series of a selector with their labels.' },
-      { name: 'token-file', value: 'FILE', help: 'File that holds a bearer token.' },
+      TOKEN_FILE_OPTION,
     ],
     examples: [
       ['kvtier query --prometheus http://prometheus:9090', 'Hit rate and health by model'],

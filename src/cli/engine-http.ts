@@ -1,9 +1,9 @@
 import { CacheError, ERRORS, type ErrorCode } from '../core/errors.ts'
-import { bearerOf } from './bearer-file.ts'
 import type { CommandCall, OptionSpec } from './command.ts'
 import { DATA_DIR_OPTION, dataDirOf } from './data-dir-option.ts'
 import { readAddresses } from './engine-addresses.ts'
 import { usageError } from './report-error.ts'
+import { TOKEN_FILE_OPTION, tokenOf } from './token-file-option.ts'
 
 const TIMEOUT_MS = 10_000
 
@@ -11,7 +11,7 @@ const TIMEOUT_MS = 10_000
 export const HTTP_OPTIONS: readonly OptionSpec[] = [
   { name: 'url', value: 'URL', help: 'HTTP address of the engine.', default: 'the one in --data-dir' },
   DATA_DIR_OPTION,
-  { name: 'token-file', value: 'FILE', help: 'File that holds a bearer token.' },
+  TOKEN_FILE_OPTION,
 ]
 
 interface EngineRequest {
@@ -35,7 +35,7 @@ export async function askEngine(
   timeoutMs = TIMEOUT_MS,
 ): Promise<object> {
   const url = new URL(path, baseUrl(call))
-  const response = await send(url, { method, body, timeoutMs }, bearerOf(call))
+  const response = await send(url, { method, body, timeoutMs }, tokenOf(call))
   if (response.status === 204) return {}
   const answer = (await response.json().catch(() => null)) as { error?: { message?: string; code?: string } } | null
   if (response.ok && answer !== null) return answer
@@ -60,7 +60,7 @@ async function send(url: URL, request: EngineRequest, token: string | undefined)
     })
   } catch (error) {
     const cause = (error as Error).cause as NodeJS.ErrnoException | undefined
-    const reason = cause?.code ?? (error as Error).name
+    const reason = cause?.code ?? cause?.message ?? (error as Error).name
     throw new CacheError('NOT_FOUND', `no engine answers at ${url.origin} (${reason}); is it running?`, {}, error)
   }
 }

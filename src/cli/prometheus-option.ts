@@ -1,7 +1,7 @@
 import { PrometheusApi } from '../fleet/prometheus-api.ts'
-import { bearerOf } from './bearer-file.ts'
 import type { CommandCall, OptionSpec } from './command.ts'
 import { usageError } from './report-error.ts'
+import { tokenOf } from './token-file-option.ts'
 
 /** The options of commands that ask a Prometheus server. */
 export const PROMETHEUS_OPTION: OptionSpec = {
@@ -21,5 +21,5 @@ export function prometheusOf(call: CommandCall): PrometheusApi | undefined {
   if (url === true || !URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     throw usageError(`--prometheus is "${url}"; write an address such as http://127.0.0.1:9091`, '--prometheus')
   }
-  return new PrometheusApi(url, bearerOf(call))
+  return new PrometheusApi(url, tokenOf(call))
 }

@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { CacheError } from '../core/errors.ts'
 import { HASH_WORDS, type HashChain } from '../core/hash-chain.ts'
 import { type LeaseId, NO_LEASE, type SpaceId } from '../core/ids.ts'
+import { within } from '../core/within.ts'
 import { CHUNK_ASKED, CHUNK_STORED, L0_L1_LOADED, L0_L1_STORED } from '../events/catalogue.ts'
 import { chunkTag, tagSample } from '../events/chunk-tag.ts'
 import { SAMPLING_FIELDS } from '../events/counters.ts'
@@ -296,8 +297,7 @@ export class Engine {
     this.sessions.closeAll()
     for (const lookup of [...this.#pending.keys()]) this.release(lookup)
     this.prefetcher.cancelAll()
-    const deadline = new Promise<void>((resolve) => this.#clock.schedule(deadlineMs, resolve))
-    await Promise.race([this.stores.idle(), deadline])
+    await within(this.#clock, deadlineMs, this.stores.idle())
   }
 
   #prefetch(lookup: Lookup): void {

@@ -23,8 +23,8 @@ export type ReadFailure = keyof typeof READ_FAILURES
 
 /**
  * What L1 tells of itself: cells, lifecycle events, and the time of the batch at hand. The clock is read by `tick`,
- * once a batch, and events are on their way once `endBatch` was called. A stamp is whole milliseconds since `startMs`, modulo 2^32: since construction, or since that of the first
- * engine whose tables were taken over.
+ * once a batch, and events are on their way once `endBatch` was called. A stamp is whole milliseconds, modulo 2^32, since
+ * `startMs`: since construction, or since that of the first engine whose tables were taken over.
  */
 export class L1Recorder implements BatchTime {
   readonly #clock: Clock

@@ -2,6 +2,7 @@ import { assert } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
 import type { CounterTable } from '../core/counters.ts'
 import { CacheError } from '../core/errors.ts'
+import { within } from '../core/within.ts'
 import type { L2_STATES } from '../events/counters.ts'
 import type { L2Adapter } from './adapter.ts'
 import type { DrainReport, RemovalReport } from './adapter-report.ts'
@@ -300,17 +301,6 @@ export class AdapterRoster {
 }
 
 const STILL_CLOSING = { isClosed: false, error: '' } as const
-
-/** Whether a promise settles in time. Rejects only as it does, and only in time. */
-async function within(clock: Clock, deadlineMs: number, promise: Promise<unknown>): Promise<boolean> {
-  const late = Promise.withResolvers<boolean>()
-  const timer = clock.schedule(deadlineMs, () => late.resolve(false))
-  try {
-    return await Promise.race([promise.then(() => true), late.promise])
-  } finally {
-    timer.cancel()
-  }
-}
 
 function tooLate(name: string): CacheError {
   const message = `the adapter ${name} did not open within ${OPEN_DEADLINE_MS / 1000} s`

@@ -135,6 +135,21 @@ export class RecordFormat {
   }
 }
 
+/** The formats of the spaces of one adapter, each made at its first use. */
+export class RecordFormats {
+  readonly #bySpace = new Map<number, RecordFormat>()
+
+  /** @param id of the space, in the adapter's table. @throws CacheError BAD_REQUEST as `RecordFormat` does. */
+  of({ id, space }: { readonly id: number; readonly space: KeySpace }): RecordFormat {
+    let format = this.#bySpace.get(id)
+    if (format === undefined) {
+      format = new RecordFormat(space)
+      this.#bySpace.set(id, format)
+    }
+    return format
+  }
+}
+
 /** What a header says, for a reader that does not know what to expect; or why it says nothing. */
 export function readHeader(header: Buffer): RecordHeader | RecordFault {
   const fault = headerFault(header)

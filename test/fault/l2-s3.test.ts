@@ -1,80 +1,25 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { type Clock, ManualClock, SystemClock } from '../../src/core/clock.ts'
-import { OUTCOME_CORRUPT, OUTCOME_FAILED, OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../src/l2/adapter.ts'
+import { describe, expect, it } from 'vitest'
+import { ManualClock } from '../../src/core/clock.ts'
+import { OUTCOME_FAILED, OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../src/l2/adapter.ts'
 import type { S3AdapterOptions } from '../../src/l2/adapters/s3/options.ts'
 import type { S3Adapter } from '../../src/l2/adapters/s3.ts'
-import { HEADER_BYTES } from '../../src/l2/object-format.ts'
-import {
-  blanks,
-  chainBatch,
-  loadChain,
-  lookupChain,
-  NEVER,
-  payloads,
-  SPACE,
-  storeChain,
-} from '../support/l2-objects.ts'
-import { random } from '../support/random.ts'
-import { needsS3Server, S3Server, s3Adapter } from '../support/s3-server.ts'
-import { errorDocument, S3Weather } from '../support/s3-weather.ts'
-import { TcpProxy } from '../support/tcp-proxy.ts'
+import { blanks, chainBatch, loadChain, NEVER, payloads, SPACE, storeChain } from '../support/l2-objects.ts'
+import { useS3Place } from '../support/s3-place.ts'
+import { needsS3Server, S3Server } from '../support/s3-server.ts'
+import { errorDocument } from '../support/s3-weather.ts'
 import { until } from '../support/until.ts'
 
 /** Larger than what sockets hold, so that a body is cut in its middle. */
 const LARGE = { ...SPACE, shardBytes: 4 << 20 }
 const MIDDLE = { ...SPACE, shardBytes: 500_000 }
 
-let server: S3Server
-let made = 0
-let ends: (() => Promise<void>)[] = []
-
-beforeAll(async () => {
-  if (!needsS3Server().skip) server = await S3Server.start()
-})
-
-afterAll(() => server?.stop())
-
-beforeEach(() => {
-  made += 1
-  ends = []
-})
-
-afterEach(async () => {
-  for (const end of ends.reverse()) await end()
-})
-
-async function opened(changes: Partial<S3AdapterOptions> = {}, clock: Clock = new SystemClock()): Promise<S3Adapter> {
-  const adapter = s3Adapter(server.options({ prefix: `${made}/`, relistMs: 0, ...changes }), clock)
-  await adapter.open()
-  ends.push(() => adapter.close())
-  return adapter
-}
-
-async function weather(): Promise<S3Weather> {
-  const proxy = await S3Weather.start(server.port)
-  ends.push(() => proxy.close())
-  return proxy
-}
-
-async function network(): Promise<TcpProxy> {
-  const proxy = await TcpProxy.start({ host: '127.0.0.1', port: server.port })
-  ends.push(() => proxy.close())
-  return proxy
-}
+const place = useS3Place()
 
 function load(adapter: S3Adapter, targets: Uint8Array[], signal: AbortSignal, space = SPACE) {
   const outcomes = new Uint8Array(targets.length)
   return adapter.load(chainBatch(space, 1, 0, targets.length), targets, outcomes, signal)
-}
-
-/** Names of files below the prefix of this test. */
-function files(kind: string): string[] {
-  const below = join(server.files, `${made}`)
-  return readdirSync(below, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && entry.parentPath.includes(`/${kind}/`))
-    .map((entry) => join(entry.parentPath, entry.name))
 }
 
 describe('an s3 adapter whose server fails', needsS3Server(), () => {
@@ -82,8 +27,8 @@ describe('an s3 adapter whose server fails', needsS3Server(), () => {
     'says so after %s, and serves again when the server does',
     async (signal) => {
       const own = await S3Server.start()
-      ends.push(() => own.stop())
-      const adapter = await opened({ endpoint: own.endpoint })
+      place.atEnd(() => own.stop())
+      const adapter = await place.opened({ endpoint: own.endpoint })
       await storeChain(adapter, 1, 0, 3)
       await own.end(signal)
       await expect(loadChain(adapter, 1, 0, 3)).rejects.toMatchObject({ code: 'L2_UNAVAILABLE' })
@@ -98,8 +43,8 @@ describe('an s3 adapter whose server fails', needsS3Server(), () => {
 
   it('lets go of all memory when it is given up before a server that is stopped', async () => {
     const own = await S3Server.start()
-    ends.push(() => own.stop())
-    const adapter = await opened({ endpoint: own.endpoint })
+    place.atEnd(() => own.stop())
+    const adapter = await place.opened({ endpoint: own.endpoint })
     await storeChain(adapter, 1, 0, 2, LARGE)
     const sources = payloads(2, 0, 2, LARGE.shardBytes)
     const targets = blanks(2, LARGE.shardBytes)
@@ -118,8 +63,8 @@ describe('an s3 adapter whose server fails', needsS3Server(), () => {
   })
 
   it('ends a load of a body that stands still with its signal, and touches its target no more', async () => {
-    const proxy = await network()
-    const adapter = await opened({ endpoint: `http://127.0.0.1:${proxy.port}` })
+    const proxy = await place.network()
+    const adapter = await place.opened({ endpoint: `http://127.0.0.1:${proxy.port}` })
     await storeChain(adapter, 1, 0, 1, LARGE)
     const [target] = blanks(1, LARGE.shardBytes)
     const abort = new AbortController()
@@ -138,8 +83,8 @@ describe('an s3 adapter whose server fails', needsS3Server(), () => {
   it.each(['toClient', 'toServer'] as const)(
     'asks again when the connection is reset in mid-object, %s',
     async (way) => {
-      const proxy = await network()
-      const adapter = await opened({ endpoint: `http://127.0.0.1:${proxy.port}` })
+      const proxy = await place.network()
+      const adapter = await place.opened({ endpoint: `http://127.0.0.1:${proxy.port}` })
       proxy.cutAfter(1_000_000, way)
       expect(await storeChain(adapter, 1, 0, 2, LARGE)).toEqual([OUTCOME_OK, OUTCOME_OK])
       if (way === 'toClient') proxy.cutAfter(1_000_000, way)
@@ -149,10 +94,10 @@ describe('an s3 adapter whose server fails', needsS3Server(), () => {
   )
 
   it('never serves a body that ends before its length, nor calls it corrupt', async () => {
-    const proxy = await weather()
-    const adapter = await opened({ endpoint: proxy.endpoint })
+    const proxy = await place.weather()
+    const adapter = await place.opened({ endpoint: proxy.endpoint })
     await storeChain(adapter, 1, 0, 1)
-    const record = readFileSync(files('objects')[0]!)
+    const record = readFileSync(place.files('objects')[0]!)
     proxy.answer = ({ method }) =>
       method === 'GET' ? { status: 200, body: record, cutAfterBytes: record.length - 1 } : undefined
     await expect(loadChain(adapter, 1, 0, 1)).rejects.toMatchObject({ code: 'L2_UNAVAILABLE' })
@@ -163,8 +108,8 @@ describe('an s3 adapter whose server fails', needsS3Server(), () => {
 
   it('keeps whole objects alone when the server is killed in mid-batch', async () => {
     const own = await S3Server.start()
-    ends.push(() => own.stop())
-    const adapter = await opened({ endpoint: own.endpoint, parallelism: 4 })
+    place.atEnd(() => own.stop())
+    const adapter = await place.opened({ endpoint: own.endpoint, parallelism: 4 })
     const storing = storeChain(adapter, 1, 0, 24, MIDDLE).catch(() => undefined)
     await until('some objects', () => (adapter.usage().objects > 2 ? true : undefined))
     await own.end('SIGKILL')
@@ -182,8 +127,8 @@ describe('an s3 adapter whose server fails', needsS3Server(), () => {
 
 describe('an s3 adapter whose server is busy', needsS3Server(), () => {
   it('asks a server that slows down again, and counts the object once', async () => {
-    const proxy = await weather()
-    const adapter = await opened({ endpoint: proxy.endpoint })
+    const proxy = await place.weather()
+    const adapter = await place.opened({ endpoint: proxy.endpoint })
     await storeChain(adapter, 1, 0, 1)
     const before = proxy.seen.length
     proxy.answer = ({ number }) => (number <= before + 2 ? { status: 503, body: errorDocument('SlowDown') } : undefined)
@@ -196,8 +141,8 @@ describe('an s3 adapter whose server is busy', needsS3Server(), () => {
     ['OperationAborted', 'of S3, when two operations meet'],
     ['ExistingObjectIsDirectory', 'of versitygw, when a folder goes in the middle of an upload'],
   ])('sends an upload again that met another operation: %s, %s', async (code) => {
-    const proxy = await weather()
-    const adapter = await opened({ endpoint: proxy.endpoint })
+    const proxy = await place.weather()
+    const adapter = await place.opened({ endpoint: proxy.endpoint })
     await storeChain(adapter, 1, 0, 1)
     const before = proxy.seen.length
     proxy.answer = ({ number }) => (number === before + 1 ? { status: 409, body: errorDocument(code) } : undefined)
@@ -207,8 +152,8 @@ describe('an s3 adapter whose server is busy', needsS3Server(), () => {
   })
 
   it('gives up a server that stays busy after three tries', async () => {
-    const proxy = await weather()
-    const adapter = await opened({ endpoint: proxy.endpoint })
+    const proxy = await place.weather()
+    const adapter = await place.opened({ endpoint: proxy.endpoint })
     await storeChain(adapter, 1, 0, 1)
     const before = proxy.seen.length
     proxy.answer = () => ({ status: 503, body: errorDocument('SlowDown') })
@@ -217,9 +162,9 @@ describe('an s3 adapter whose server is busy', needsS3Server(), () => {
   })
 
   it('waits as long as Retry-After says, and no longer than its signal', async () => {
-    const proxy = await weather()
+    const proxy = await place.weather()
     const clock = new ManualClock(0, Date.now())
-    const adapter = await opened({ endpoint: proxy.endpoint }, clock)
+    const adapter = await place.opened({ endpoint: proxy.endpoint }, clock)
     await storeChain(adapter, 1, 0, 1)
     const before = proxy.seen.length
     const busy = { status: 429, headers: { 'retry-after': '7' } }
@@ -239,8 +184,8 @@ describe('an s3 adapter whose server is busy', needsS3Server(), () => {
   })
 
   it('reports some objects as failed and the others as they are', async () => {
-    const proxy = await weather()
-    const adapter = await opened({ endpoint: proxy.endpoint, parallelism: 1 })
+    const proxy = await place.weather()
+    const adapter = await place.opened({ endpoint: proxy.endpoint, parallelism: 1 })
     await storeChain(adapter, 1, 0, 3)
     const before = proxy.seen.length
     proxy.answer = ({ number }) => (number <= before + 3 ? { status: 500 } : undefined)
@@ -248,28 +193,31 @@ describe('an s3 adapter whose server is busy', needsS3Server(), () => {
   })
 
   it('reads its keys again when they were replaced in their file', async () => {
-    const { accessKey, secretKey } = server.options()
-    const path = join(server.files, `${made}-credentials`)
+    const { accessKey, secretKey } = place.server.options()
+    const path = join(place.server.files, `credentials-of-${place.prefix.slice(0, -1)}`)
     const write = (secret: string) => {
       const section = (name: string, key: string) =>
         `[${name}]\naws_access_key_id = ${key}\naws_secret_access_key=${secret}\n`
       writeFileSync(path, section('other', 'nobody') + section('default', accessKey))
     }
-    const proxy = await weather()
+    const proxy = await place.weather()
     const changes = { accessKey: '', secretKey: '', credentialsFile: path, endpoint: proxy.endpoint }
     write('of yesterday')
-    await expect(opened(changes)).rejects.toMatchObject({ code: 'CONFIG_INVALID', detail: { field: 'secret-key' } })
+    await expect(place.opened(changes)).rejects.toMatchObject({
+      code: 'CONFIG_INVALID',
+      detail: { field: 'secret-key' },
+    })
     proxy.answer = () => {
       write(secretKey) // the request under way is refused with what was read before
       return undefined
     }
-    const adapter = await opened(changes)
+    const adapter = await place.opened(changes)
     expect(await storeChain(adapter, 1, 0, 1)).toEqual([OUTCOME_OK])
   })
 
   it('does not take the answer to a key that nobody knows for an absent object', async () => {
-    const proxy = await weather()
-    const adapter = await opened({ endpoint: proxy.endpoint })
+    const proxy = await place.weather()
+    const adapter = await place.opened({ endpoint: proxy.endpoint })
     await storeChain(adapter, 1, 0, 1)
     proxy.answer = () => ({ status: 404, body: errorDocument('NoSuchBucket') })
     await expect(loadChain(adapter, 1, 0, 1)).rejects.toMatchObject({ detail: { field: 'bucket' } })
@@ -291,7 +239,7 @@ describe('an s3 adapter that is set up wrong', needsS3Server(), () => {
   }
 
   it.each(Object.entries(cases))('names the option and the fix for %s', async (_name, [changes, field, message]) => {
-    const error = await opened(changes).catch((cause: unknown) => cause)
+    const error = await place.opened(changes).catch((cause: unknown) => cause)
     expect(error).toMatchObject({ code: 'CONFIG_INVALID', detail: { field } })
     expect((error as Error).message).toMatch(message)
     expect((error as Error).message).not.toContain('guess')
@@ -299,7 +247,7 @@ describe('an s3 adapter that is set up wrong', needsS3Server(), () => {
 
   it('says by how much the clock is wrong', async () => {
     const clock = new ManualClock(0, Date.now() - 3_600_000)
-    const error = await opened({}, clock).catch((cause: unknown) => cause)
+    const error = await place.opened({}, clock).catch((cause: unknown) => cause)
     expect(error).toMatchObject({ code: 'CONFIG_INVALID', detail: { field: 'clock' } })
     expect((error as Error).message).toMatch(/clock is 3[56]\d\d s behind/)
   })
@@ -321,72 +269,22 @@ describe('an s3 adapter that is set up wrong', needsS3Server(), () => {
       /region=eu-north-1/,
     ],
   ])('explains the answer %i of another region', async (status, headers, body, field, message) => {
-    const proxy = await weather()
+    const proxy = await place.weather()
     proxy.answer = () => ({ status, headers: headers as Record<string, string>, body })
-    const error = await opened({ endpoint: proxy.endpoint }).catch((cause: unknown) => cause)
+    const error = await place.opened({ endpoint: proxy.endpoint }).catch((cause: unknown) => cause)
     expect(error).toMatchObject({ code: 'CONFIG_INVALID', detail: { field } })
     expect((error as Error).message).toMatch(message)
   })
 
   it('cannot be opened where nobody listens', async () => {
-    await expect(opened({ endpoint: 'http://127.0.0.1:1' })).rejects.toMatchObject({ code: 'L2_UNAVAILABLE' })
-  })
-})
-
-describe('a corrupt object in a bucket', needsS3Server(), () => {
-  it('is never served, whichever byte of it changed, counted, and moved away', async () => {
-    const adapter = await opened({ quarantineObjects: 5 })
-    await storeChain(adapter, 1, 0, 1)
-    const name = files('objects')[0]!
-    const length = HEADER_BYTES + SPACE.shardBytes
-    const next = random(4)
-    const sampled = Array.from({ length: 24 }, () => next(length))
-    for (const [count, offset] of [0, 9, 16, 24, 40, 70, 100, 4095, 4096, length - 1, ...sampled].entries()) {
-      const record = readFileSync(name)
-      record[offset] = record[offset]! ^ (1 << next(8))
-      writeFileSync(name, record)
-      expect([offset, await loadChain(adapter, 1, 0, 1)]).toEqual([offset, [OUTCOME_CORRUPT]])
-      expect(adapter.usage().checksumFailures).toBe(count + 1)
-      expect(await lookupChain(adapter, 1, 0, 1)).toEqual([0])
-      expect(await storeChain(adapter, 1, 0, 1)).toEqual([OUTCOME_OK])
-    }
-    expect(files('quarantine').length).toBeLessThanOrEqual(5)
-    expect(files('quarantine').length).toBeGreaterThan(0)
-    expect(await loadChain(adapter, 1, 0, 1)).toEqual([OUTCOME_OK])
-    adapter.verify()
-  })
-
-  it.each([
-    [0, 0],
-    [1, 1],
-  ])('is kept for a look with room for %i of them', async (quarantineObjects, kept) => {
-    const adapter = await opened({ quarantineObjects })
-    await storeChain(adapter, 1, 0, 2)
-    for (const name of files('objects')) {
-      const record = readFileSync(name)
-      record[HEADER_BYTES] = record[HEADER_BYTES]! ^ 1
-      writeFileSync(name, record)
-    }
-    expect(await loadChain(adapter, 1, 0, 2)).toEqual([OUTCOME_CORRUPT, OUTCOME_CORRUPT])
-    const isDone = () => files('objects').length === 0 && files('quarantine').length === kept
-    await until(`no object is left, and ${kept} for a look`, () => isDone() || undefined)
-  })
-
-  it('is dropped at the next listing when its length is wrong', async () => {
-    const adapter = await opened()
-    await storeChain(adapter, 1, 0, 2)
-    const name = files('objects').sort()[0]!
-    writeFileSync(name, readFileSync(name).subarray(0, 100))
-    await adapter.relist(NEVER)
-    expect(adapter.usage()).toMatchObject({ objects: 1, checksumFailures: 1 })
-    expect(files('objects')).toHaveLength(1)
+    await expect(place.opened({ endpoint: 'http://127.0.0.1:1' })).rejects.toMatchObject({ code: 'L2_UNAVAILABLE' })
   })
 })
 
 it('a close does not wait for a listing that hangs', needsS3Server(), async () => {
-  const proxy = await weather()
+  const proxy = await place.weather()
   const clock = new ManualClock(0, Date.now())
-  const adapter = await opened({ endpoint: proxy.endpoint, relistMs: 60_000 }, clock)
+  const adapter = await place.opened({ endpoint: proxy.endpoint, relistMs: 60_000 }, clock)
   const before = proxy.seen.length
   proxy.answer = () => 'hang'
   clock.advance(60_000)
@@ -396,9 +294,9 @@ it('a close does not wait for a listing that hangs', needsS3Server(), async () =
 })
 
 it('a close does not wait for a sweep of old uploads that hangs', needsS3Server(), async () => {
-  const proxy = await weather()
+  const proxy = await place.weather()
   const clock = new ManualClock(0, Date.now())
-  const adapter = await opened({ endpoint: proxy.endpoint, relistMs: 60_000 }, clock)
+  const adapter = await place.opened({ endpoint: proxy.endpoint, relistMs: 60_000 }, clock)
   const before = proxy.seen.length
   const isSweep = (path: string) => path.includes('uploads=')
   proxy.answer = ({ path }) => (isSweep(path) ? 'hang' : undefined)

@@ -15,7 +15,7 @@ import {
   type TenantUsage,
 } from '../adapter.ts'
 import { keyWords } from '../key-words.ts'
-import { RecordFormat } from '../object-format.ts'
+import { RecordFormats } from '../object-format.ts'
 import { ObjectIndex } from '../object-index.ts'
 import { objectPage } from '../object-pages.ts'
 import { tenantsOf } from '../object-room.ts'
@@ -69,7 +69,7 @@ export class FilesystemAdapter implements L2Adapter {
   readonly #writer: ObjectWriter
   readonly #spaces = new SpaceTable()
   readonly #index = new ObjectIndex(1024, this.#spaces)
-  readonly #formats = new Map<number, RecordFormat>()
+  readonly #formats = new RecordFormats()
   readonly #running = new Set<Promise<unknown>>()
   #lock: DirectoryLock | undefined
   #isOpen = false
@@ -277,16 +277,11 @@ export class FilesystemAdapter implements L2Adapter {
     for (const buffer of buffers)
       assert(buffer.length === batch.space.shardBytes, 'bytes of another length than the space')
     const space = this.#spaces.open(batch.space)
-    let format = this.#formats.get(space.id)
-    if (format === undefined) {
-      format = new RecordFormat(space.space)
-      this.#formats.set(space.id, format)
-    }
     outcomes.fill(OUTCOME_FAILED, 0, batch.count) // what an abort leaves undone
     return {
       batch,
       space,
-      format,
+      format: this.#formats.of(space),
       hashes: keyWords(batch.hashes),
       parents: keyWords(batch.parents),
       outcomes,

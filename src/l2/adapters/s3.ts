@@ -4,7 +4,7 @@ import { CacheError } from '../../core/errors.ts'
 import { HASH_WORDS } from '../../core/hash-chain.ts'
 import type { AdapterUsage, KeyBatch, L2Adapter, ObjectPage, QuotaChanges, TenantUsage } from '../adapter.ts'
 import { followsNeighbour, type KeyWords, keyWords } from '../key-words.ts'
-import { HEADER_BYTES, RecordFormat } from '../object-format.ts'
+import { HEADER_BYTES, type RecordFormat, RecordFormats } from '../object-format.ts'
 import { objectPage } from '../object-pages.ts'
 import { tenantsOf } from '../object-room.ts'
 import type { SpaceEntry } from '../space-table.ts'
@@ -44,7 +44,7 @@ export class S3Adapter implements L2Adapter {
   readonly #writer: ObjectWriter
   readonly #reader: ObjectReader
   readonly #lookupLanes: Lanes
-  readonly #formats = new Map<number, RecordFormat>()
+  readonly #formats = new RecordFormats()
   readonly #running = new Set<Promise<unknown>>()
   #listing: Timer | undefined
   #closing = new AbortController()
@@ -223,9 +223,7 @@ export class S3Adapter implements L2Adapter {
     for (const { length } of buffers)
       assert(length === batch.space.shardBytes, 'bytes of another length than the space')
     const space = this.#held.spaces.open(batch.space)
-    const format = this.#formats.get(space.id) ?? new RecordFormat(space.space)
-    this.#formats.set(space.id, format)
-    return { space, format }
+    return { space, format: this.#formats.of(space) }
   }
 
   /** Asks the bucket for what the index lacks. A key is not asked for when the one before it in the chain is absent. */

@@ -2,6 +2,7 @@ import { JsonMetricsSerializer, ProtobufMetricsSerializer } from '@opentelemetry
 import type { Resource } from '@opentelemetry/resources'
 import type { MetricData } from '@opentelemetry/sdk-metrics'
 import type { Clock, Timer } from '../../core/clock.ts'
+import { within } from '../../core/within.ts'
 import type { OtlpSender, SendResult } from './otlp-sender.ts'
 import { PushSchedule } from './push-schedule.ts'
 
@@ -81,10 +82,7 @@ export class MetricsPush {
     this.#isStopped = true
     this.#timer?.cancel()
     const last = (this.#running ?? Promise.resolve()).then(() => this.#push())
-    const late = Promise.withResolvers<void>()
-    const timer = this.#parts.clock.schedule(deadlineMs, late.resolve)
-    await Promise.race([last, late.promise])
-    timer.cancel()
+    await within(this.#parts.clock, deadlineMs, last)
   }
 
   #arm(delayMs: number): void {

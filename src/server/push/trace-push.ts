@@ -1,6 +1,7 @@
 import { JsonTraceSerializer, ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer'
 import type { Clock, Timer } from '../../core/clock.ts'
 import type { CounterTable } from '../../core/counters.ts'
+import { within } from '../../core/within.ts'
 import type { SPAN_PUSH_FIELDS } from '../../events/counters.ts'
 import type { SpanRing } from '../../events/span-ring.ts'
 import type { PushLog } from './metrics-push.ts'
@@ -90,10 +91,7 @@ export class TracePush {
     this.#timer?.cancel()
     this.drain()
     const last = (this.#running ?? Promise.resolve()).then(() => this.#push())
-    const late = Promise.withResolvers<void>()
-    const timer = this.#parts.clock.schedule(deadlineMs, late.resolve)
-    await Promise.race([last, late.promise])
-    timer.cancel()
+    await within(this.#parts.clock, deadlineMs, last)
   }
 
   #arm(delayMs: number): void {

@@ -11,7 +11,7 @@ import {
   type TenantUsage,
 } from '../../adapter.ts'
 import { keyWords } from '../../key-words.ts'
-import { RecordFormat } from '../../object-format.ts'
+import { RecordFormats } from '../../object-format.ts'
 import { objectPage } from '../../object-pages.ts'
 import { tenantsOf } from '../../object-room.ts'
 import type { SpaceEntry } from '../../space-table.ts'
@@ -50,7 +50,7 @@ export class RedisAdapter implements L2Adapter {
   readonly #pool: RedisPool
   readonly #writer: ObjectWriter
   readonly #reader: ObjectReader
-  readonly #formats = new Map<number, RecordFormat>()
+  readonly #formats = new RecordFormats()
   readonly #running = new Set<Promise<unknown>>()
   readonly #closing = new AbortController()
   #last: Promise<unknown> = Promise.resolve()
@@ -234,11 +234,7 @@ export class RedisAdapter implements L2Adapter {
     const { shardBytes } = batch.space
     for (const buffer of buffers) assert(buffer.length === shardBytes, 'bytes of another length than the space')
     const space = this.#pool.open(batch.space)
-    let format = this.#formats.get(space.id)
-    if (format === undefined) {
-      format = new RecordFormat(space.space)
-      this.#formats.set(space.id, format)
-    }
+    const format = this.#formats.of(space)
     outcomes.fill(OUTCOME_FAILED, 0, batch.count) // what an abort leaves undone
     const hashes = keyWords(batch.hashes)
     const keys = this.#keysOf(batch, space)

@@ -1,10 +1,12 @@
 import { Type } from 'typebox'
+import { within } from '../../../core/within.ts'
 import type { Api, ApiParts } from '../api.ts'
 import { errorAnswers, NoQuery } from '../schemas.ts'
 import type { AdapterReadiness } from '../storage-port.ts'
 
 /** An engine that does not answer within this time is not ready. */
 const READINESS_TIMEOUT_MS = 1000
+const SILENT = 'the engine does not answer'
 
 const Status = Type.Object(
   { simulated: Type.Array(Type.String(), { description: 'What is not real, in words.' }) },
@@ -61,22 +63,12 @@ interface Readiness {
 }
 
 async function readiness({ engine, storage, clock }: ApiParts): Promise<Readiness> {
-  let stop = (): void => {}
-  const silence = new Promise<Readiness>((resolve) => {
-    const timer = clock.schedule(READINESS_TIMEOUT_MS, () =>
-      resolve({ reasons: ['the engine does not answer'], l2: [] }),
-    )
-    stop = () => timer.cancel()
-  })
-  const answer = async (): Promise<Readiness> => {
-    const [reasons, l2] = await Promise.all([engine.readiness(), storage.health()])
-    return { reasons, l2 }
-  }
   try {
-    return await Promise.race([answer(), silence])
+    const answers = Promise.all([engine.readiness(), storage.health()])
+    if (!(await within(clock, READINESS_TIMEOUT_MS, answers))) return { reasons: [SILENT], l2: [] }
+    const [reasons, l2] = await answers
+    return { reasons, l2 }
   } catch (error) {
-    return { reasons: [error instanceof Error ? error.message : 'the engine does not answer'], l2: [] }
-  } finally {
-    stop()
+    return { reasons: [error instanceof Error ? error.message : SILENT], l2: [] }
   }
 }
