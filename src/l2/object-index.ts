@@ -1,8 +1,8 @@
 import { assert } from '../core/assert.ts'
-import { enlarge } from './columns.ts'
+import { enlarge, RowSums } from './columns.ts'
 import { followsNeighbour } from './key-words.ts'
 import { NodeKeys } from './node-keys.ts'
-import { SaltLists } from './salt-lists.ts'
+import { NodeLists } from './node-lists.ts'
 
 /** Returned instead of a node when there is none. */
 export const NO_NODE = 0
@@ -12,6 +12,9 @@ const NAMED = 1
 const PENDING = 2
 const HELD = 3
 const LEAVING = 4
+
+/** The one list of `#recency`. */
+const ALL = 0
 
 /** Which salt a space belongs to, as a row of 0 upwards. */
 export interface SaltRows {
@@ -41,13 +44,14 @@ export class ObjectIndex {
   #state = new Uint8Array(0)
   #parent = new Uint32Array(0) // of a FREE node: the next free one
   #children = new Uint32Array(0)
-  #newer = new Uint32Array(1)
-  #older = new Uint32Array(1)
   #bytes = new Float64Array(0)
   #stampMs = new Float64Array(0)
-  readonly #saltLists = new SaltLists()
-  #spaceBytes = new Float64Array(16)
-  #spaceObjects = new Float64Array(16)
+  readonly #recency = new NodeLists()
+  /** The same order, cut by salt; empty without salts. */
+  readonly #saltRecency = new NodeLists()
+  readonly #saltBytes = new RowSums()
+  readonly #spaceBytes = new RowSums()
+  readonly #spaceObjects = new RowSums()
   #free = NO_NODE
   #objects = 0
   #heldBytes = 0
@@ -86,12 +90,12 @@ export class ObjectIndex {
 
   /** HELD and LEAVING objects of a space, and their bytes. */
   heldOf(space: number): { readonly objects: number; readonly bytes: number } {
-    return { objects: this.#spaceObjects[space] ?? 0, bytes: this.#spaceBytes[space] ?? 0 }
+    return { objects: this.#spaceObjects.of(space), bytes: this.#spaceBytes.of(space) }
   }
 
   /** Bytes of the pending, held and leaving objects of a salt. */
   saltBytes(row: number): number {
-    return this.#saltLists.bytesOf(row)
+    return this.#saltBytes.of(row)
   }
 
   isHeld(node: number): boolean {
@@ -123,6 +127,11 @@ export class ObjectIndex {
   /** The 8 words of the hash of a node's parent, as a view. Only for PENDING, HELD and LEAVING nodes. */
   parentHashOf(node: number): Uint32Array {
     return this.hashOf(this.#parent[node]!)
+  }
+
+  /** The node of the parent, in any state; NO_NODE for a NAMED node. Only for nodes that are in use. */
+  parentOf(node: number): number {
+    return this.#parent[node]!
   }
 
   /** Wall-clock milliseconds kept beside the object for its adapter; 0 at first. */
@@ -193,16 +202,12 @@ export class ObjectIndex {
 
   /** The least recent held object without children, or NO_NODE. */
   victim(): number {
-    let node = this.#newer[0]!
-    while (node !== NO_NODE && this.#children[node]! > 0) node = this.#newer[node]!
-    return node
+    return this.#oldestLeaf(this.#recency, ALL)
   }
 
   /** The same among the objects of one salt. */
   victimOf(row: number): number {
-    let node = this.#saltLists.oldest(row)
-    while (node !== NO_NODE && this.#children[node]! > 0) node = this.#saltLists.newerThan(node)
-    return node
+    return this.#oldestLeaf(this.#saltRecency, row)
   }
 
   /** The object is being deleted: found no more, its bytes still count. */
@@ -233,38 +238,21 @@ export class ObjectIndex {
   /** Held objects, oldest first, into an array: for clear, compaction and restarts. */
   held(): number[] {
     const nodes: number[] = []
-    for (let node = this.#newer[0]!; node !== NO_NODE; node = this.#newer[node]!) nodes.push(node)
+    const recency = this.#recency
+    for (let node = recency.oldest(ALL); node !== NO_NODE; node = recency.newerThan(node)) nodes.push(node)
     return nodes
+  }
+
+  /** The held objects of some spaces, oldest first, into an array. */
+  heldIn(spaces: readonly { readonly id: number }[]): number[] {
+    const ids = new Set(spaces.map(({ id }) => id))
+    return this.held().filter((node) => ids.has(this.spaceOf(node)))
   }
 
   /** The next held object by number after `node`, 0 before the first; NO_NODE after the last. Held ones keep theirs. */
   nextHeld(node: number): number {
     for (let next = node + 1; next <= this.#capacity; next += 1) if (this.#state[next] === HELD) return next
     return NO_NODE
-  }
-
-  /** Puts held objects in the order of their stamps, each parent newer than its children. */
-  sortByStamp(): void {
-    const nodes = this.held()
-    const recencyMs = new Map<number, number>()
-    const left = new Map<number, number>()
-    for (const node of nodes) {
-      recencyMs.set(node, this.#stampMs[node]!)
-      const parent = this.#parent[node]!
-      left.set(parent, (left.get(parent) ?? 0) + 1)
-    }
-    const order = nodes.filter((node) => !left.has(node)) // leaves; grows by each parent whose children are done
-    for (let at = 0; at < order.length; at += 1) {
-      const node = order[at]!
-      const parent = this.#parent[node]!
-      const ownMs = recencyMs.get(parent)
-      if (ownMs === undefined) continue
-      recencyMs.set(parent, Math.max(ownMs, recencyMs.get(node)!))
-      left.set(parent, left.get(parent)! - 1)
-      if (left.get(parent) === 0) order.push(parent)
-    }
-    order.sort((one, other) => recencyMs.get(one)! - recencyMs.get(other)!) // stable: children stay before parents
-    for (const node of order) this.touch(node)
   }
 
   /** Checks the whole structure: for tests. */
@@ -294,7 +282,7 @@ export class ObjectIndex {
   }
 
   #verifySalts(salts: SaltRows): void {
-    const bytes = new Float64Array(this.#saltLists.rows)
+    const bytes = new Float64Array(this.#saltBytes.end)
     const order: number[][] = []
     for (let node = 1; node <= this.#capacity; node += 1)
       if (this.#state[node]! >= PENDING) bytes[this.#saltOf(node, salts)]! += this.#bytes[node]!
@@ -304,28 +292,25 @@ export class ObjectIndex {
       order[row].push(node)
     }
     for (let row = 0; row < bytes.length; row += 1) {
-      assert(bytes[row] === this.#saltLists.bytesOf(row), 'wrong bytes of a salt')
-      let node = this.#saltLists.oldest(row)
+      assert(bytes[row] === this.#saltBytes.of(row), 'wrong bytes of a salt')
+      let node = this.#saltRecency.oldest(row)
       for (const expected of order[row] ?? []) {
         assert(node === expected, 'the list of a salt has another order than the list of all')
-        node = this.#saltLists.newerThan(node)
+        node = this.#saltRecency.newerThan(node)
       }
       assert(node === NO_NODE, 'the list of a salt is too long')
     }
   }
 
+  /** Counts an object of a space: 1 = it came, -1 = it went. */
   #addSpace(node: number, sign: 1 | -1): void {
     const space = this.#keys.spaceOf(node)
-    if (space >= this.#spaceBytes.length) {
-      this.#spaceBytes = enlarge(this.#spaceBytes, 2 * space)
-      this.#spaceObjects = enlarge(this.#spaceObjects, 2 * space)
-    }
-    this.#spaceBytes[space]! += sign * this.#bytes[node]!
-    this.#spaceObjects[space]! += sign
+    this.#spaceBytes.add(space, sign * this.#bytes[node]!)
+    this.#spaceObjects.add(space, sign)
   }
 
   #addSaltBytes(node: number, amount: number): void {
-    if (this.#salts !== undefined) this.#saltLists.addBytes(this.#saltOf(node, this.#salts), amount)
+    if (this.#salts !== undefined) this.#saltBytes.add(this.#saltOf(node, this.#salts), amount)
   }
 
   #saltOf(node: number, salts: SaltRows): number {
@@ -363,33 +348,31 @@ export class ObjectIndex {
     this.#free = node
   }
 
+  #oldestLeaf(lists: NodeLists, list: number): number {
+    let node = lists.oldest(list)
+    while (node !== NO_NODE && this.#children[node]! > 0) node = lists.newerThan(node)
+    return node
+  }
+
   #linkNewest(node: number): void {
-    const newest = this.#older[0]!
-    this.#newer[newest] = node
-    this.#older[node] = newest
-    this.#newer[node] = NO_NODE
-    this.#older[0] = node
-    if (this.#salts !== undefined) this.#saltLists.linkNewest(node, this.#saltOf(node, this.#salts))
+    this.#recency.linkNewest(node, ALL)
+    if (this.#salts !== undefined) this.#saltRecency.linkNewest(node, this.#saltOf(node, this.#salts))
   }
 
   #unlink(node: number): void {
-    const newer = this.#newer[node]!
-    const older = this.#older[node]!
-    this.#newer[older] = newer
-    this.#older[newer] = older
-    if (this.#salts !== undefined) this.#saltLists.unlink(node, this.#saltOf(node, this.#salts))
+    this.#recency.unlink(node, ALL)
+    if (this.#salts !== undefined) this.#saltRecency.unlink(node, this.#saltOf(node, this.#salts))
   }
 
   #grow(capacity: number): void {
-    const nodes = capacity + 1 // node 0 is the ends of the list
+    const nodes = capacity + 1 // there is no node 0
     this.#state = enlarge(this.#state, nodes)
     this.#parent = enlarge(this.#parent, nodes)
     this.#children = enlarge(this.#children, nodes)
-    this.#newer = enlarge(this.#newer, nodes)
-    this.#older = enlarge(this.#older, nodes)
     this.#bytes = enlarge(this.#bytes, nodes)
     this.#stampMs = enlarge(this.#stampMs, nodes)
-    if (this.#salts !== undefined) this.#saltLists.grow(nodes)
+    this.#recency.grow(nodes)
+    if (this.#salts !== undefined) this.#saltRecency.grow(nodes)
     for (let node = capacity; node > this.#capacity; node -= 1) {
       this.#parent[node] = this.#free
       this.#free = node

@@ -1,6 +1,7 @@
 import { HASH_BYTES } from '../../core/hash-chain.ts'
 import { keyWords } from '../key-words.ts'
 import type { ObjectIndex } from '../object-index.ts'
+import { sortByStamp } from '../sort-by-stamp.ts'
 import type { SpaceEntry, SpaceTable } from '../space-table.ts'
 import { readObjectHeader, type ScannedFile, scanFiles, scanSpaces } from './directory-scan.ts'
 import type { Manifest, ManifestEntry } from './manifest.ts'
@@ -59,7 +60,7 @@ export class DirectoryIndex {
     for (const node of this.#index.held()) if (this.#index.stampOf(node) === 0) this.#drop(node)
     for (const { path, space, hash } of broken) await this.#files.quarantine(path, space.digest, hash, wallMs)
     this.#brokenFiles = broken.length
-    this.#index.sortByStamp()
+    sortByStamp(this.#index)
   }
 
   /** Writes the manifest anew. */

@@ -178,10 +178,7 @@ export class FilesystemAdapter implements L2Adapter {
 
   clear(filter: { readonly model?: string; readonly salt?: string }, signal: AbortSignal): Promise<number> {
     return this.#run(signal, () =>
-      this.#remover.alone(() => {
-        const spaces = new Set(this.#spaces.matching(filter).map(({ id }) => id))
-        return this.#remover.deleteAll(this.#index.held().filter((node) => spaces.has(this.#index.spaceOf(node))))
-      }),
+      this.#remover.alone(() => this.#remover.deleteAll(this.#index.heldIn(this.#spaces.matching(filter)))),
     )
   }
 

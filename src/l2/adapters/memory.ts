@@ -127,8 +127,7 @@ export class MemoryAdapter implements L2Adapter {
 
   async clear(filter: { readonly model?: string; readonly salt?: string }, signal: AbortSignal): Promise<number> {
     this.#begin(signal)
-    const spaces = new Set(this.#spaces.matching(filter).map(({ id }) => id))
-    const nodes = this.#index.held().filter((node) => spaces.has(this.#index.spaceOf(node)))
+    const nodes = this.#index.heldIn(this.#spaces.matching(filter))
     for (const node of nodes) this.#drop(node)
     return nodes.length
   }

@@ -143,8 +143,7 @@ export class S3Adapter implements L2Adapter {
       await this.#held.refresh(signal)
       return this.#removeAll(signal, () => {
         const { index, spaces } = this.#held
-        const chosen = new Set(spaces.matching(filter).map(({ id }) => id))
-        return index.held().filter((node) => chosen.has(index.spaceOf(node)))
+        return index.heldIn(spaces.matching(filter))
       })
     })
   }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { keyWords } from '../../../src/l2/key-words.ts'
 import { NO_NODE, ObjectIndex } from '../../../src/l2/object-index.ts'
+import { sortByStamp } from '../../../src/l2/sort-by-stamp.ts'
 import { chainBatch, SPACE } from '../../support/l2-objects.ts'
 import { random } from '../../support/random.ts'
 
@@ -77,7 +78,7 @@ describe('ObjectIndex', () => {
     index.setStamp(nodes[1]!, 50)
     index.setStamp(nodes[2]!, 10)
     index.setStamp(other, 20)
-    index.sortByStamp()
+    sortByStamp(index)
     expect(index.held()).toEqual([nodes[2], other, nodes[1], nodes[0]])
   })
 

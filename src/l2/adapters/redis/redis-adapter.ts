@@ -147,9 +147,7 @@ export class RedisAdapter implements L2Adapter {
       this.#alone(async () => {
         const { index, spaces } = this.#pool
         await this.#pool.scan(signal) // what others stored goes as well
-        const ids = new Set(spaces.matching(filter).map(({ id }) => id))
-        const nodes = index.held().filter((node) => ids.has(index.spaceOf(node)))
-        const names = nodes.map((node) => this.#pool.take(node))
+        const names = index.heldIn(spaces.matching(filter)).map((node) => this.#pool.take(node))
         const { removed, failed } = await this.#pool.unlink(names, signal)
         if (failed > 0) throw new CacheError('L2_UNAVAILABLE', `${failed} objects could not be removed from Redis`)
         return removed

@@ -4,6 +4,7 @@ import type { KeyWords } from '../../key-words.ts'
 import { HEADER_BYTES, readHeader } from '../../object-format.ts'
 import { NO_NODE, ObjectIndex } from '../../object-index.ts'
 import { FITS, NO_ROOM, ObjectRoom } from '../../object-room.ts'
+import { sortByStamp } from '../../sort-by-stamp.ts'
 import { type SpaceEntry, SpaceTable, spaceDigest } from '../../space-table.ts'
 import { type ObjectName, objectKeyOf, objectPattern, parseObjectKey } from './object-keys.ts'
 import type { RedisAdapterOptions } from './options.ts'
@@ -194,7 +195,7 @@ export class RedisPool {
     for (const node of prior) {
       if (!seen.has(node) && !published.has(node) && this.index.isHeld(node)) this.forget(node)
     }
-    if (isFirst) this.index.sortByStamp()
+    if (isFirst) sortByStamp(this.index)
     this.#scannedAtMs = startMs
   }
 

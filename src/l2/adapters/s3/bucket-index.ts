@@ -3,6 +3,7 @@ import type { KeyWords } from '../../key-words.ts'
 import { HEADER_BYTES, readHeader } from '../../object-format.ts'
 import { ObjectIndex } from '../../object-index.ts'
 import { FITS, NO_ROOM, ObjectRoom } from '../../object-room.ts'
+import { sortByStamp } from '../../sort-by-stamp.ts'
 import { type SpaceEntry, SpaceTable, spaceDigest } from '../../space-table.ts'
 import type { Bucket, ListedObject } from './bucket.ts'
 import type { ObjectNames } from './object-names.ts'
@@ -137,7 +138,7 @@ export class BucketIndex {
     for (const node of this.index.held()) {
       if (!seen.has(node) && this.index.stampOf(node) < startMs) this.drop(node)
     }
-    this.index.sortByStamp()
+    sortByStamp(this.index)
     this.#brokenObjects += broken.length
     await bucket.within(PAGE_LIMIT_MS, signal, (limited) => bucket.remove(broken, limited))
   }
