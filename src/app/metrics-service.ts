@@ -24,13 +24,13 @@ import { TraceService } from './trace-service.ts'
 /** The events of one slice: the thread is yielded between slices. */
 const SLICE_EVENTS = 8_192
 /**
- * How often the bus is drained: seldom once there was little on it for a while, because to wake up for nothing costs up to
- * 1 % of a processor. A full ring takes 1.6 million events a second to come about in between.
+ * How often the bus is drained: as often as so many events come about, because to wake up costs as much as hundreds of
+ * them, and what their histories lie in has left the caches by then. A full ring takes 1.6 million events a second to come
+ * about in the longest time in between.
  */
-const DRAIN_MS = 10
-const QUIET_DRAIN_MS = 40
-const QUIET_EVENTS = 1_024
-const QUIET_DRAINS = 20
+const DRAIN_EVENTS = SLICE_EVENTS / 2
+const DRAIN_MS_LEAST = 10
+const DRAIN_MS_MOST = 40
 const BUS_ROW = LOOPS.indexOf('event_bus')
 /** Time for the last push of a stop. */
 const LAST_PUSH_MS = 3_000
@@ -69,8 +69,7 @@ export class MetricsService {
   readonly #onError: MetricsServiceParts['onError']
   readonly #spans: NonNullable<MetricsServiceParts['spans']> | null
   readonly #startedMs: number
-  /** Drains in a row that found few events. */
-  #quietDrains = 0
+  #drainMs = DRAIN_MS_LEAST
   #server: MetricsServer | null = null
   #push: { readonly metrics: MetricsPush; readonly sender: OtlpSender } | null = null
   #traces: TraceService | null = null
@@ -87,7 +86,7 @@ export class MetricsService {
     this.#exposition = new Exposition(this.#reader, this.#process)
     this.#loop = new SupervisedLoop({
       name: 'event_bus',
-      intervalMs: () => (this.#quietDrains < QUIET_DRAINS ? DRAIN_MS : QUIET_DRAIN_MS),
+      intervalMs: () => this.#drainMs,
       clock: new SystemClock(),
       cycle: () => this.#drain(),
       onError: (loop, error) => {
@@ -165,7 +164,8 @@ export class MetricsService {
   #drain(): void {
     this.#traces?.drain()
     const delivered = this.#recorder.drain(SLICE_EVENTS)
-    this.#quietDrains = delivered < QUIET_EVENTS ? this.#quietDrains + 1 : 0
+    const untilEnoughMs = (this.#drainMs * DRAIN_EVENTS) / Math.max(1, delivered)
+    this.#drainMs = Math.min(DRAIN_MS_MOST, Math.max(DRAIN_MS_LEAST, untilEnoughMs))
     if (delivered === SLICE_EVENTS) this.#loop.wake()
   }
 }

@@ -50,7 +50,7 @@ export class StackDistance {
   readonly #times: number
   readonly #index: TagIndex
   readonly #tags: Float64Array
-  readonly #sizes: Float64Array
+  readonly #sizes: Float64Array // meaningless as long as all chunks have the same length
   readonly #timeOf: Int32Array
   readonly #entryAt: Int32Array // by time: entry + 1, 0 = none
   readonly #counts: TimeCounts
@@ -59,6 +59,8 @@ export class StackDistance {
   #size = 0
   #limit: number
   #now = 0
+  /** After the time at which a chunk was found last. The next one of its prompt was touched there, as a rule. */
+  #guess = 0
   /** No chunk has an earlier time. */
   #oldest = 0
   #threshold = SAMPLE_ALL
@@ -81,7 +83,7 @@ export class StackDistance {
     this.#timeOf = new Int32Array(entries)
     this.#free = Int32Array.from({ length: entries }, (_, i) => i)
     this.#index = new TagIndex(this.#tags)
-    this.#entryAt = new Int32Array(this.#times)
+    this.#entryAt = new Int32Array(this.#times + 1) // the guess may be one past the end
     this.#counts = new TimeCounts(this.#times)
     this.#bytesTree = new Float64Array(this.#times + 1)
   }
@@ -141,9 +143,7 @@ export class StackDistance {
     if (sampleValue(tag) >= this.#threshold) return false
     if (this.#now === this.#times) this.#renumber()
     if (this.#isUniform && bytes !== this.#eachBytes) this.#noteBytes(bytes)
-    const spare = this.#free[this.#size]!
-    this.#tags[spare] = tag
-    let entry = this.#index.find(spare)
+    let entry = this.#find(tag)
     this.isSeen = entry !== NO_ENTRY
     if (this.isSeen) {
       this.#measure(entry, isBatch)
@@ -158,7 +158,7 @@ export class StackDistance {
       this.#index.insert(entry)
       this.#size += 1
     }
-    this.#sizes[entry] = bytes
+    if (!this.#isUniform) this.#sizes[entry] = bytes
     this.#place(entry)
     return true
   }
@@ -174,7 +174,7 @@ export class StackDistance {
       assert(this.#index.find(entry) === entry, 'chunk missing from the index')
       assert(sampleValue(this.#tags[entry]!) < this.#threshold, 'chunk over the threshold')
       count += 1
-      bytes += this.#sizes[entry]!
+      bytes += this.#isUniform ? this.#eachBytes : this.#sizes[entry]!
       assert(this.#counts.upTo(time) === count, 'times are miscounted')
     }
     assert(count === this.#size && this.#size <= this.#capacity, 'history of another size')
@@ -182,8 +182,18 @@ export class StackDistance {
     assert(Math.abs(bytes - expected) < 1, 'bytes of the history are wrong')
   }
 
+  /** The chunk of a tag: looked for beside the one that was found last, where its prompt goes on, and only then by hash. */
+  #find(tag: number): number {
+    const guessed = this.#entryAt[this.#guess]! - 1
+    if (guessed !== NO_ENTRY && this.#tags[guessed] === tag) return guessed
+    const spare = this.#free[this.#size]!
+    this.#tags[spare] = tag
+    return this.#index.find(spare)
+  }
+
   #measure(entry: number, isBatch: boolean): void {
     const time = this.#timeOf[entry]!
+    this.#guess = time + 1
     const above = Math.max(0, this.#size - this.#counts.upTo(time) - (isBatch ? this.#markCount : 0))
     const { measured } = this
     const bytes = this.#isUniform ? above * this.#eachBytes : this.#bytesAbove(time, isBatch)
@@ -204,6 +214,7 @@ export class StackDistance {
       return
     }
     this.#isUniform = false
+    this.#sizes.fill(this.#eachBytes)
     this.#sums[TOTAL] = this.#size * this.#eachBytes
     this.#sums[MARKED] = this.#markCount * this.#eachBytes
     this.#growBytesTree()
