@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { letHeapsGrow } from '../src/app/heap-growth.ts'
 import { openReplayEngine } from '../src/cli/replay-engine.ts'
 import { type ReplaySettings, readReplaySettings } from '../src/cli/replay-settings.ts'
 import { ManualClock, SystemClock } from '../src/core/clock.ts'
@@ -156,6 +157,7 @@ function settingsOf(file: string, { tokenBytes, l1Chunks, prompts }: Replay): Re
 }
 
 async function main(argv: readonly string[]): Promise<void> {
+  letHeapsGrow() // as `serve` does
   const word = (name: string, otherwise: number) =>
     argv.includes(name) ? Number(argv[argv.indexOf(name) + 1]) : otherwise
   const pairs = word('--pairs', PAIRS)

@@ -19,18 +19,11 @@ import { MetricsPush, type PushLog } from '../server/push/metrics-push.ts'
 import { OtlpSender, type SenderOptions } from '../server/push/otlp-sender.ts'
 import { pushResource } from '../server/push/resource.ts'
 import type { TraceStates } from '../server/push/trace-states.ts'
+import { DrainPace } from './drain-pace.ts'
 import { TraceService } from './trace-service.ts'
 
 /** The events of one slice: the thread is yielded between slices. */
 const SLICE_EVENTS = 8_192
-/**
- * How often the bus is drained: as often as so many events come about, because to wake up costs as much as hundreds of
- * them, and what their histories lie in has left the caches by then. A full ring takes 1.6 million events a second to come
- * about in the longest time in between.
- */
-const DRAIN_EVENTS = SLICE_EVENTS / 2
-const DRAIN_MS_LEAST = 10
-const DRAIN_MS_MOST = 40
 const BUS_ROW = LOOPS.indexOf('event_bus')
 /** Time for the last push of a stop. */
 const LAST_PUSH_MS = 3_000
@@ -69,7 +62,7 @@ export class MetricsService {
   readonly #onError: MetricsServiceParts['onError']
   readonly #spans: NonNullable<MetricsServiceParts['spans']> | null
   readonly #startedMs: number
-  #drainMs = DRAIN_MS_LEAST
+  readonly #pace = new DrainPace()
   #server: MetricsServer | null = null
   #push: { readonly metrics: MetricsPush; readonly sender: OtlpSender } | null = null
   #traces: TraceService | null = null
@@ -86,7 +79,7 @@ export class MetricsService {
     this.#exposition = new Exposition(this.#reader, this.#process)
     this.#loop = new SupervisedLoop({
       name: 'event_bus',
-      intervalMs: () => this.#drainMs,
+      intervalMs: () => this.#pace.delayMs,
       clock: new SystemClock(),
       cycle: () => this.#drain(),
       onError: (loop, error) => {
@@ -164,8 +157,7 @@ export class MetricsService {
   #drain(): void {
     this.#traces?.drain()
     const delivered = this.#recorder.drain(SLICE_EVENTS)
-    const untilEnoughMs = (this.#drainMs * DRAIN_EVENTS) / Math.max(1, delivered)
-    this.#drainMs = Math.min(DRAIN_MS_MOST, Math.max(DRAIN_MS_LEAST, untilEnoughMs))
+    this.#pace.note(delivered)
     if (delivered === SLICE_EVENTS) this.#loop.wake()
   }
 }

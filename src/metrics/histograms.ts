@@ -9,6 +9,8 @@ export class Histograms {
   readonly #bounds: Float64Array
   readonly #rows: (Float64Array | undefined)[] = []
   readonly #order: number[] = []
+  /** Bucket of the last sample: the next one is often in the same, and a search takes longer than all the rest. */
+  #last = 0
 
   constructor(metric: Metric) {
     this.metric = metric
@@ -54,6 +56,8 @@ export class Histograms {
   #bucket(sample: Float64Array): number {
     const value = sample[0]!
     const bounds = this.#bounds
+    const last = this.#last
+    if ((last === bounds.length || bounds[last]! >= value) && (last === 0 || bounds[last - 1]! < value)) return last
     let low = 0
     let high = bounds.length
     while (low < high) {
@@ -61,6 +65,7 @@ export class Histograms {
       if (bounds[middle]! >= value) high = middle
       else low = middle + 1
     }
+    this.#last = low
     return low
   }
 }

@@ -59,8 +59,9 @@ export class StackDistance {
   #size = 0
   #limit: number
   #now = 0
-  /** After the time at which a chunk was found last. The next one of its prompt was touched there, as a rule. */
-  #guess = 0
+  /** When the chunk that was found last had been touched before, and where its prompt goes on from there: 1 or -1. */
+  #foundTime = 0
+  #step = 1
   /** No chunk has an earlier time. */
   #oldest = 0
   #threshold = SAMPLE_ALL
@@ -83,7 +84,7 @@ export class StackDistance {
     this.#timeOf = new Int32Array(entries)
     this.#free = Int32Array.from({ length: entries }, (_, i) => i)
     this.#index = new TagIndex(this.#tags)
-    this.#entryAt = new Int32Array(this.#times + 1) // the guess may be one past the end
+    this.#entryAt = new Int32Array(this.#times + 1) // one more than there are times, for a guess past the end
     this.#counts = new TimeCounts(this.#times)
     this.#bytesTree = new Float64Array(this.#times + 1)
   }
@@ -184,16 +185,19 @@ export class StackDistance {
 
   /** The chunk of a tag: looked for beside the one that was found last, where its prompt goes on, and only then by hash. */
   #find(tag: number): number {
-    const guessed = this.#entryAt[this.#guess]! - 1
+    const guess = this.#foundTime + this.#step
+    const guessed = guess < 0 ? NO_ENTRY : this.#entryAt[guess]! - 1
     if (guessed !== NO_ENTRY && this.#tags[guessed] === tag) return guessed
     const spare = this.#free[this.#size]!
     this.#tags[spare] = tag
-    return this.#index.find(spare)
+    const entry = this.#index.find(spare)
+    if (entry !== NO_ENTRY) this.#step = this.#timeOf[entry] === this.#foundTime - 1 ? -1 : 1
+    return entry
   }
 
   #measure(entry: number, isBatch: boolean): void {
     const time = this.#timeOf[entry]!
-    this.#guess = time + 1
+    this.#foundTime = time
     const above = Math.max(0, this.#size - this.#counts.upTo(time) - (isBatch ? this.#markCount : 0))
     const { measured } = this
     const bytes = this.#isUniform ? above * this.#eachBytes : this.#bytesAbove(time, isBatch)
