@@ -119,15 +119,20 @@ export class Spans {
     return this.#slotOwner.get(slot)
   }
 
-  /** Lays a span of the class over free extents. False when slot numbers have run out. */
-  open(cls: number, firstExtent: number): boolean {
+  /** Whether there is a parked span of the class, or numbers for a new one. */
+  canOpen(cls: number): boolean {
+    if (this.#first[cls * LISTED + PARKED] !== NONE) return true
+    const isFull = this.#journal !== null && (this.#spanCount + 1) * SPAN_ROW > this.#journal.length
+    return !isFull && this.#slotCount + this.#classes.spanSlots[cls]! <= this.#classes.slotLimit
+  }
+
+  /** Lays a span of the class over free extents. */
+  open(cls: number, firstExtent: number): void {
     const parked = this.#first[cls * LISTED + PARKED]!
     const span = parked === NONE ? this.#newSpan(cls) : parked - 1
-    if (span < 0) return false
     if (parked !== NONE) this.#unlink(span)
     this.#lay(span, firstExtent)
     this.#link(span, EMPTY)
-    return true
   }
 
   /** Gives the extents of an empty span back. */
@@ -347,17 +352,13 @@ export class Spans {
   }
 
   #newSpan(cls: number): number {
-    const slots = this.#classes.spanSlots[cls]!
-    const journal = this.#journal
-    const isFull = journal !== null && (this.#spanCount + 1) * SPAN_ROW > journal.length
-    if (isFull || this.#slotCount + slots > this.#classes.slotLimit) return -1
     const span = this.#spanCount
-    if (journal !== null) journal[span * SPAN_ROW] = cls + 1
+    if (this.#journal !== null) this.#journal[span * SPAN_ROW] = cls + 1
     this.#spanCount += 1
     for (const column of this.#spanColumns) column.ensure(this.#spanCount)
     this.#classOf.set(span, cls)
     this.#base.set(span, this.#slotCount)
-    this.#slotCount += slots
+    this.#slotCount += this.#classes.spanSlots[cls]!
     return span
   }
 

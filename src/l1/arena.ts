@@ -127,8 +127,9 @@ export class Arena {
     return cls
   }
 
-  /** How many slots of the class `allocate` would give in a row, without a reclaim. */
+  /** How many slots of the class `allocate` would give in a row, without a reclaim, if slot numbers last. */
   freeSlots(cls: number): number {
+    if (!this.#spans.canOpen(cls)) return this.#spans.freeSlots[cls]!
     const windows = this.#extents.windowsOf(this.#classes.spanExtents[cls]!)
     const others = windows.freeCount + windows.idleCount - this.#spans.emptySpans[cls]!
     return this.#spans.freeSlots[cls]! + others * this.#classes.spanSlots[cls]!
@@ -189,11 +190,13 @@ export class Arena {
    *
    * @param move called for each slot moved; it may read this arena but not change it. The old slot is free, and its
    * bytes may be overwritten, only after `reclaim` returns.
-   * @returns true when the next `allocate(cls)` succeeds. False: evict one more chunk and ask again.
+   * @returns true when the next `allocate(cls)` succeeds. False: evict one more chunk and ask again. Once slot numbers
+   * have run out, only slots of the class itself that get free help.
    */
   reclaim(cls: number, move: MoveSlot): boolean {
     assert(!this.#moving, 'reclaim within a move')
     if (this.freeSlots(cls) > 0) return true
+    if (!this.#spans.canOpen(cls)) return false
     const window = this.#choose(cls)
     if (window < 0) return false
     this.#moving = true
@@ -216,6 +219,7 @@ export class Arena {
   }
 
   #open(cls: number): boolean {
+    if (!this.#spans.canOpen(cls)) return false
     const length = this.#classes.spanExtents[cls]!
     const windows = this.#extents.windowsOf(length)
     let window = windows.firstFree()
@@ -227,6 +231,7 @@ export class Arena {
         if (span !== NO_SPAN) this.#spans.drop(span)
       }
     }
-    return this.#spans.open(cls, window * length)
+    this.#spans.open(cls, window * length)
+    return true
   }
 }
