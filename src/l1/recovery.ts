@@ -15,7 +15,6 @@ import {
   SPACE_SHIFT,
   TOUCH_MS,
   USE_KNOWN,
-  USE_MS,
 } from './chunk-table.ts'
 import type { CopyLog } from './copy-log.ts'
 import type { L1TenantField } from './l1-recorder.ts'
@@ -25,7 +24,6 @@ import { HELD, KEPT, type Survey } from './recovery-survey.ts'
 import type { Reservations } from './reservations.ts'
 import type { Residency } from './residency.ts'
 import {
-  ALLOCATED_MS,
   CHUNK,
   NEXT_SHARD,
   NO_SHARD,
@@ -109,7 +107,7 @@ function clearShards({ shards }: Residency, survey: Survey): void {
   }
 }
 
-function clearChunks({ table, recorder }: Residency, survey: Survey): void {
+function clearChunks({ table }: Residency, survey: Survey): void {
   const words = table.words
   for (let id = table.firstId; id < survey.chunks.length; id += 1) {
     const record = id * CHUNK_WORDS
@@ -124,14 +122,11 @@ function clearChunks({ table, recorder }: Residency, survey: Survey): void {
     words[record + HOLDS] = 0
     words[record + CHILDREN] = 0
     words[record + GENERATION] = (words[record + GENERATION]! + 1) & GENERATION_MASK
-    for (const stamp of [TOUCH_MS, USE_MS]) {
-      words[record + stamp] = Math.min(words[record + stamp]!, recorder.stamp)
-    }
   }
 }
 
 /** The slots in use, in the arena, and the shards in the lists of their chunks. */
-function placeShards({ arena, shards, table, recorder }: Residency, survey: Survey): void {
+function placeShards({ arena, shards, table }: Residency, survey: Survey): void {
   const words = shards.words
   const bySlot = new BigUint64Array(survey.shards.length)
   let count = 0
@@ -139,7 +134,6 @@ function placeShards({ arena, shards, table, recorder }: Residency, survey: Surv
     const record = shard * SHARD_WORDS
     const state = survey.shards[shard]!
     if (state === SHARD_FREE) continue
-    words[record + ALLOCATED_MS] = Math.min(words[record + ALLOCATED_MS]!, recorder.stamp)
     bySlot[count++] = (BigInt(words[record + SLOT]!) << 32n) | BigInt(shard)
     if (state !== READABLE) continue
     const chunk = words[record + CHUNK]! * CHUNK_WORDS
@@ -161,14 +155,14 @@ function countChildren({ table }: Residency, { order }: Survey): void {
   }
 }
 
-/** Kept chunks by last touch, children before parents. */
-function leastRecentFirst({ table }: Residency, { order }: Survey): Uint32Array {
+/** Kept chunks by last touch, children before parents. Stamps begin anew after 49 days: only ages can be compared. */
+function leastRecentFirst({ table, recorder }: Residency, { order }: Survey): Uint32Array {
   const words = table.words
-  const touched = new Uint32Array(table.endId)
+  const touched = new Uint32Array(table.endId) // 2^32 - 1 less the age
   const childrenFirst = order.slice().reverse()
   for (const id of childrenFirst) {
     const record = id * CHUNK_WORDS
-    touched[id] = Math.max(touched[id]!, words[record + TOUCH_MS]!)
+    touched[id] = Math.max(touched[id]!, ~(recorder.stamp - words[record + TOUCH_MS]!) >>> 0)
     const parent = words[record + PARENT]!
     if (parent !== NO_CHUNK) touched[parent] = Math.max(touched[parent]!, touched[id]!)
   }
