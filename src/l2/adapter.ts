@@ -10,7 +10,7 @@ export const OUTCOME_FAILED = 2
  * those of the sum that came with them; nothing was written.
  */
 export const OUTCOME_CORRUPT = 3
-/** Stores only: no room, even after the adapter's own eviction. */
+/** Stores only: no room, even after the adapter's own eviction; or no place, for it would be its own ancestor. */
 export const OUTCOME_FULL = 4
 
 /** What all keys of a batch have in common. */

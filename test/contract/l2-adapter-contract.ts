@@ -1,5 +1,6 @@
 import { MessageChannel } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { HASH_BYTES } from '../../src/core/hash-chain.ts'
 import {
   type KeyBatch,
   type L2Adapter,
@@ -16,6 +17,7 @@ import { ArenaClient } from '../support/arena-client.ts'
 import {
   blanks,
   chainBatch,
+  hashOf,
   loadChain,
   lookupChain,
   NEVER,
@@ -215,6 +217,42 @@ export function l2AdapterContract(name: string, subject: Subject, options = {}):
       await storeChain(small, 1, 0, 2)
       expect(await storeChain(small, 2, 0, 1, { ...SPACE, shardBytes: 20_000 })).toEqual([OUTCOME_FULL])
       expect(await lookupChain(small, 1, 0, 2)).toEqual([1, 1])
+    })
+
+    it('has no place for an object that would be its own ancestor, and goes on with the others', async () => {
+      const none = new Uint8Array(HASH_BYTES)
+      const [above, middle, below, other] = [0, 1, 2, 3].map((index) => hashOf(1, index)) as [
+        Uint8Array,
+        Uint8Array,
+        Uint8Array,
+        Uint8Array,
+      ]
+      const batchOf = (pairs: [hash: Uint8Array, parent: Uint8Array][]) => ({
+        space: SPACE,
+        count: pairs.length,
+        hashes: Buffer.concat(pairs.map(([hash]) => hash)),
+        parents: Buffer.concat(pairs.map(([, parent]) => parent)),
+      })
+      const store = async (...pairs: [hash: Uint8Array, parent: Uint8Array][]) => {
+        const outcomes = new Uint8Array(pairs.length)
+        await adapter.store(batchOf(pairs), payloads(1, 0, pairs.length), outcomes, NEVER)
+        return [...outcomes]
+      }
+      expect(await store([middle, above], [below, middle])).toEqual([OUTCOME_OK, OUTCOME_OK])
+      expect(await store([none, none], [above, below], [other, none])).toEqual([OUTCOME_FULL, OUTCOME_FULL, OUTCOME_OK])
+      const found = new Uint8Array(4)
+      const kept = batchOf([
+        [middle, above],
+        [below, middle],
+        [other, none],
+        [above, below],
+      ])
+      await adapter.lookup(kept, found, NEVER)
+      expect([...found]).toEqual([1, 1, 1, 0])
+      const outcomes = new Uint8Array(4)
+      await adapter.load(kept, blanks(4), outcomes, NEVER)
+      expect([...outcomes]).toEqual([OUTCOME_OK, OUTCOME_OK, OUTCOME_OK, OUTCOME_NOT_FOUND])
+      expect(await store([above, none])).toEqual([OUTCOME_OK])
     })
 
     it('refreshes nothing by a lookup', async () => {

@@ -1,6 +1,7 @@
 import { HASH_BYTES } from '../../core/hash-chain.ts'
 import { keyWords } from '../key-words.ts'
-import type { ObjectIndex } from '../object-index.ts'
+import { NO_NODE, type ObjectIndex } from '../object-index.ts'
+import { isOwnAncestor } from '../own-ancestor.ts'
 import { sortByStamp } from '../sort-by-stamp.ts'
 import type { SpaceEntry, SpaceTable } from '../space-table.ts'
 import { readObjectHeader, type ScannedFile, scanFiles, scanSpaces } from './directory-scan.ts'
@@ -98,14 +99,17 @@ export class DirectoryIndex {
       if (header === undefined) return false
       if (this.#index.isHeld(node)) this.#drop(node)
       node = this.#add(file.space, words, keyWords(header.parent), file.bytes)
+      if (node === NO_NODE) return false
     }
     this.#index.setStamp(node, Math.max(1, file.mtimeMs))
     return true
   }
 
+  /** @returns the node of an object; NO_NODE when it has no place in the index. */
   #add(space: SpaceEntry, hash: Uint32Array, parent: Uint32Array, bytes: number): number {
     const known = this.#index.find(space.id, hash, 0)
     if (this.#index.isHeld(known)) return known
+    if (isOwnAncestor(this.#index, space.id, hash, parent, 0)) return NO_NODE
     const node = this.#index.begin(space.id, hash, parent, 0, bytes)
     this.#index.publish(node)
     return node

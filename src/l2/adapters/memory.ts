@@ -19,6 +19,7 @@ import { NO_NODE, ObjectIndex } from '../object-index.ts'
 import { objectPage } from '../object-pages.ts'
 import { FITS, NO_ROOM, ObjectRoom, tenantsOf } from '../object-room.ts'
 import type { MemoryAdapterOptions } from '../options.ts'
+import { isOwnAncestor } from '../own-ancestor.ts'
 import { SpaceTable } from '../space-table.ts'
 
 /**
@@ -74,6 +75,10 @@ export class MemoryAdapter implements L2Adapter {
       }
       // No room for a chunk means none for what follows it: a child is worth nothing without its parent.
       const isRefused = followsNeighbour(hashes, parents, key) && outcomes[key - 1] === OUTCOME_FULL
+      if (isOwnAncestor(this.#index, space.id, hashes, parents, key)) {
+        outcomes[key] = OUTCOME_FULL
+        continue
+      }
       const node = this.#index.begin(space.id, hashes, parents, key, batch.space.shardBytes)
       const hasRoom = !isRefused && this.#makeRoom(space.id)
       outcomes[key] = hasRoom ? this.#keep(node, batch, key, sources[key]!) : OUTCOME_FULL

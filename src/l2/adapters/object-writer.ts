@@ -2,6 +2,7 @@ import type { Clock } from '../../core/clock.ts'
 import { OUTCOME_CORRUPT, OUTCOME_FAILED, OUTCOME_FULL, OUTCOME_OK, outcomeOfOther } from '../adapter.ts'
 import { followsNeighbour, type KeyWords } from '../key-words.ts'
 import type { ObjectIndex } from '../object-index.ts'
+import { isOwnAncestor } from '../own-ancestor.ts'
 import { isFull } from './disk.ts'
 import type { Lane } from './lanes.ts'
 import type { Manifest } from './manifest.ts'
@@ -90,6 +91,7 @@ export class ObjectWriter {
     if (index.isHeld(known)) return OUTCOME_OK
     const other = this.#writing.get(known)
     if (other !== undefined) return { write: other, isOwn: false, over: null }
+    if (isOwnAncestor(index, space.id, hashes, parents, key)) return OUTCOME_FULL
     // No room for a chunk means none for what follows it: a child is worth nothing without its parent.
     const isRefused = work.fullKey === key - 1 && followsNeighbour(hashes, parents, key)
     const bytes = fileBytes(batch.space.shardBytes)

@@ -2,6 +2,7 @@ import { CacheError } from '../../../core/errors.ts'
 import { OUTCOME_CORRUPT, OUTCOME_FAILED, OUTCOME_FULL, OUTCOME_OK, outcomeOfOther } from '../../adapter.ts'
 import { followsNeighbour } from '../../key-words.ts'
 import { HEADER_BYTES } from '../../object-format.ts'
+import { isOwnAncestor } from '../../own-ancestor.ts'
 import type { ObjectBatch } from './object-batch.ts'
 import { setObject } from './object-commands.ts'
 import { BULK_BYTES_MAX, command, type RedisCommand, type Reply, ServerError } from './redis-command.ts'
@@ -86,7 +87,8 @@ export class ObjectWriter {
       else if (index.isHeld(known)) outcomes[key] = unclear.has(work.keys[key]!) ? OUTCOME_FAILED : OUTCOME_OK
       else if (followsNeighbour(hashes, parents, key) && outcomes[key - 1] === OUTCOME_FULL) {
         outcomes[key] = OUTCOME_FULL // a child is worth nothing without its parent
-      } else {
+      } else if (isOwnAncestor(index, space.id, hashes, parents, key)) outcomes[key] = OUTCOME_FULL
+      else {
         const node = index.begin(space.id, hashes, parents, key, HEADER_BYTES + batch.space.shardBytes)
         if (this.#pool.makeRoom(space.id, victims)) writes.push(this.#writeOf(key, node))
         else {

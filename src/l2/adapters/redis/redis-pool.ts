@@ -4,6 +4,7 @@ import type { KeyWords } from '../../key-words.ts'
 import { HEADER_BYTES, readHeader } from '../../object-format.ts'
 import { NO_NODE, ObjectIndex } from '../../object-index.ts'
 import { FITS, NO_ROOM, ObjectRoom } from '../../object-room.ts'
+import { isOwnAncestor } from '../../own-ancestor.ts'
 import { sortByStamp } from '../../sort-by-stamp.ts'
 import { type SpaceEntry, SpaceTable, spaceDigest } from '../../space-table.ts'
 import { type ObjectName, objectKeyOf, objectPattern, parseObjectKey } from './object-keys.ts'
@@ -80,11 +81,12 @@ export class RedisPool {
     this.#published?.add(node)
   }
 
-  /** An object that is there although nobody said so. Key `key` of the words names it. */
+  /** An object that is there although nobody said so. Key `key` of the words names it. @returns NO_NODE when it is not held. */
   admit(space: SpaceEntry, hashes: KeyWords, parents: KeyWords, key: number): number {
     const known = this.index.find(space.id, hashes, key)
     if (this.index.isHeld(known)) return known
     if (!this.index.isAbsent(known)) return NO_NODE // being written: that knows better
+    if (isOwnAncestor(this.index, space.id, hashes, parents, key)) return NO_NODE
     const node = this.index.begin(space.id, hashes, parents, key, HEADER_BYTES + space.space.shardBytes)
     const isLeaving = this.#leaving.size > 0 && this.#leaving.has(this.keyOf(node))
     if (isLeaving) this.index.cancel(node)

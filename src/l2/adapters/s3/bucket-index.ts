@@ -1,8 +1,9 @@
 import type { KeySpace } from '../../adapter.ts'
 import type { KeyWords } from '../../key-words.ts'
 import { HEADER_BYTES, readHeader } from '../../object-format.ts'
-import { ObjectIndex } from '../../object-index.ts'
+import { NO_NODE, ObjectIndex } from '../../object-index.ts'
 import { FITS, NO_ROOM, ObjectRoom } from '../../object-room.ts'
+import { isOwnAncestor } from '../../own-ancestor.ts'
 import { sortByStamp } from '../../sort-by-stamp.ts'
 import { type SpaceEntry, SpaceTable, spaceDigest } from '../../space-table.ts'
 import type { Bucket, ListedObject } from './bucket.ts'
@@ -143,8 +144,9 @@ export class BucketIndex {
     await bucket.within(PAGE_LIMIT_MS, signal, (limited) => bucket.remove(broken, limited))
   }
 
-  /** Puts an object that is there into the index. @returns its node. */
+  /** Puts an object that is there into the index. @returns its node; NO_NODE when it has no place there. */
   add(space: SpaceEntry, hashes: KeyWords, parents: KeyWords, key: number, stampMs: number): number {
+    if (isOwnAncestor(this.index, space.id, hashes, parents, key)) return NO_NODE
     const node = this.index.begin(space.id, hashes, parents, key, HEADER_BYTES + space.space.shardBytes)
     this.index.publish(node)
     this.index.setStamp(node, stampMs)
@@ -214,7 +216,7 @@ export class BucketIndex {
     return condemned.length - failed.size
   }
 
-  /** @returns the node of a listed object, 0 when this engine is writing it. */
+  /** @returns the node of a listed object; NO_NODE when it has no place in the index. */
   #admit(space: SpaceEntry, hash: KeyWords, parent: KeyWords, { modifiedMs }: ListedObject): number {
     const node = this.index.find(space.id, hash, 0)
     if (this.index.isHeld(node) || this.index.isPending(node)) return node

@@ -9,6 +9,7 @@ import {
 } from '../../adapter.ts'
 import { followsNeighbour, type KeyWords, keyWords } from '../../key-words.ts'
 import { HEADER_BYTES, type RecordFormat } from '../../object-format.ts'
+import { isOwnAncestor } from '../../own-ancestor.ts'
 import type { SpaceEntry } from '../../space-table.ts'
 import { type Lane, Lanes } from '../lanes.ts'
 import type { Condemned } from './bucket-index.ts'
@@ -111,6 +112,7 @@ export class ObjectWriter {
     const write = this.#writing.get(known)
     if (index.isHeld(known)) outcomes[key] = OUTCOME_OK
     else if (write !== undefined) work.others.push({ key, write })
+    else if (isOwnAncestor(index, space.id, hashes, parents, key)) outcomes[key] = OUTCOME_FULL
     else {
       const node = index.begin(space.id, hashes, parents, key, HEADER_BYTES + batch.space.shardBytes)
       // No room for a chunk means none for what follows it: a child is worth nothing without its parent.
