@@ -245,6 +245,12 @@ describe('an s3 adapter that is set up wrong', needsS3Server(), () => {
     expect((error as Error).message).not.toContain('guess')
   })
 
+  it('asks once with keys that are refused, when they cannot have been replaced', async () => {
+    const proxy = await place.weather()
+    await expect(place.opened({ endpoint: proxy.endpoint, secretKey: 'guess' })).rejects.toThrow()
+    expect(proxy.seen).toHaveLength(1)
+  })
+
   it('says by how much the clock is wrong', async () => {
     const clock = new ManualClock(0, Date.now() - 3_600_000)
     const error = await place.opened({}, clock).catch((cause: unknown) => cause)

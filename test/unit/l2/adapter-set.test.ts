@@ -214,6 +214,26 @@ describe('draining', () => {
     expect(await drained).toMatchObject({ state: 'draining', isDrained: true, left: { stores: 0, loads: 0 } })
   })
 
+  it('goes on until the last of several batches has ended', async () => {
+    const { set, clock, store } = await withFault('slow')
+    const first = store(0, 2)
+    await settle()
+    clock.advance(2)
+    const second = store(2, 4)
+    await settle()
+    let isDone = false
+    const drained = set.drain('disk', 1000).finally(() => {
+      isDone = true
+    })
+    clock.advance(3)
+    await first
+    await settle()
+    expect(isDone).toBe(false)
+    clock.advance(2)
+    await second
+    expect(await drained).toMatchObject({ isDrained: true, left: { stores: 0 } })
+  })
+
   it('reports what was left at its deadline', async () => {
     const { set, clock, store } = await withFault('hang')
     const running = store()
