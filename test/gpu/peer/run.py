@@ -15,6 +15,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.abspath(os.path.join(HERE, '..', '..', '..'))
 NODE = os.path.join(ROOT, 'node_modules', '.bin', 'node')
 START_SECONDS = 240
+PROGRAM_SECONDS = 150
+STOP_SECONDS = 60
 # Variables of the script itself are no options of the engine.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith('KVTIER_')}
 
@@ -40,20 +42,28 @@ class EngineRun:
             env=ENVIRONMENT,
             stdout=subprocess.DEVNULL,
         )
-        address = self._wait(os.path.join(data, 'addresses.json'))
-        made = subprocess.run(
-            [*argv, 'token', 'create', '--scope', 'admin', '--data-dir', data, '--json'],
-            cwd=ROOT,
-            env=ENVIRONMENT,
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        try:
+            address = self._wait(os.path.join(data, 'addresses.json'))
+            made = subprocess.run(
+                [*argv, 'token', 'create', '--scope', 'admin', '--data-dir', data, '--json'],
+                cwd=ROOT,
+                env=ENVIRONMENT,
+                check=True,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        except BaseException:
+            self.__exit__()
+            raise
         return ['--engine', address, '--token', json.loads(made.stdout)['token']]
 
     def __exit__(self, *_):
         self._process.terminate()
-        self._process.wait()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         self._folder.cleanup()
 
     def _wait(self, path):
@@ -69,9 +79,20 @@ class EngineRun:
         raise RuntimeError('the engine does not listen')
 
 
-def run(program, argv):
-    """Its lines go where ours go. Whether all was well."""
-    return subprocess.run([sys.executable, os.path.join(HERE, program), *argv], check=False).returncode == 0
+def run_with_engine(options, program, argv):
+    """Against an engine of its own. Its lines go where ours go. Whether all was well; what was not is told."""
+    try:
+        with EngineRun(options.library, options.l0_size, options.l1_size) as engine:
+            done = subprocess.run(
+                [sys.executable, os.path.join(HERE, program), *engine, *argv], check=False, timeout=PROGRAM_SECONDS
+            )
+            if done.returncode == 0:
+                return True
+            reason = f'exit code {done.returncode}'
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        reason = str(error)
+    print(json.dumps({'check': program, 'fine': False, 'reason': reason}), flush=True)
+    return False
 
 
 def main():
@@ -82,14 +103,14 @@ def main():
     parser.add_argument('--l0-size', default='160MiB')
     parser.add_argument('--l1-size', default='', help='as the engine chooses')
     parser.add_argument('--demo', default='small,1024')
+    parser.add_argument('--repeats', default='5', help='of the demonstration')
     options = parser.parse_args()
     common = ['--library', options.library]
     is_fine = True
     # The first model cuts the pool into its blocks: an engine for each.
     for model in options.models.split(','):
-        with EngineRun(options.library, options.l0_size, options.l1_size) as engine:
-            argv = [*engine, *common, '--models', model, '--chunks', str(options.chunks)]
-            is_fine = run('bytes.py', [*argv, '--modes', 'attached,managed']) and is_fine
+        argv = [*common, '--models', model, '--chunks', str(options.chunks), '--modes', 'attached,managed']
+        is_fine = run_with_engine(options, 'bytes.py', argv) and is_fine
     if options.demo == 'none':
         sys.exit(0 if is_fine else 1)
     if importlib.util.find_spec('torch') is None:
@@ -97,9 +118,8 @@ def main():
         sys.exit(0 if is_fine else 1)
     size, tokens = options.demo.split(',')
     for mode in ('attached', 'managed'):
-        with EngineRun(options.library, options.l0_size, options.l1_size) as engine:
-            argv = [*engine, *common, '--size', size, '--tokens', tokens, '--mode', mode]
-            is_fine = run('demo.py', argv) and is_fine
+        argv = [*common, '--size', size, '--tokens', tokens, '--mode', mode, '--repeats', options.repeats]
+        is_fine = run_with_engine(options, 'demo.py', argv) and is_fine
     sys.exit(0 if is_fine else 1)
 
 
