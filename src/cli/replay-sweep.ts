@@ -79,7 +79,8 @@ async function loadWhole(call: CommandCall, settings: ReplaySettings): Promise<T
 }
 
 function sizesFor(distinct: number): number[] {
-  return SWEEP_RATIOS.map((ratio) => Math.max(CHUNKS_MIN, Math.ceil(distinct * ratio)))
+  const sizes = SWEEP_RATIOS.map((ratio) => Math.max(CHUNKS_MIN, Math.ceil(distinct * ratio)))
+  return [...new Set(sizes)] // shares of a small trace may all be the smallest size
 }
 
 function sweepRow(trace: PrefixTrace, l1Chunks: number, policies: Record<string, number>): SweepRow {

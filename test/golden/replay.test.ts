@@ -100,6 +100,14 @@ describe('kvtier replay', () => {
     await expect(stdout).toMatchFileSnapshot('cli/replay-sweep.txt')
   })
 
+  it('sweeps no size twice where shares of a small trace are the smallest size', () => {
+    const { status, stdout } = replay(trace, '--sweep', '--policy', 'lru', '--partial-blocks', 'count', '--json')
+    expect(status).toBe(0)
+    const sizes = JSON.parse(stdout).rows.map((row: { l1_chunks: number }) => row.l1_chunks)
+    expect(sizes).toEqual([...new Set(sizes)])
+    expect(sizes[0]).toBe(16)
+  })
+
   it.each([
     [['--tiers', 'l2'], 2, '--tiers is "l2": write l1, with l0, l2 or both, such as l0,l1'],
     [['--model', 'a/b'], 2, '--model goes with --format agent-text; leave it out'],
