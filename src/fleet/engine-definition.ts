@@ -101,6 +101,9 @@ export interface EngineDefinition {
   readonly warnings: readonly string[]
 }
 
+/** Where an engine of a pod listens, beside its metrics. */
+export const POD_PORTS = { http: 8080, mp: 5555 } as const
+
 /**
  * Reads an engine definition. Keys of `engine.spec` that Kubernetes has no use for are options of the engine, by the
  * names of its config file, and are checked as those are.
@@ -121,6 +124,10 @@ export function readEngineDefinition(text: string, file: string): EngineDefiniti
   const wantsScrape = spec.prometheus?.enabled === true
   if (spec.prometheus?.serviceMonitor?.enabled === true && !wantsScrape) {
     throw invalid('engine.spec.prometheus.serviceMonitor.enabled', 'needs prometheus.enabled: true')
+  }
+  if (wantsScrape && [POD_PORTS.http, POD_PORTS.mp].some((port) => port === spec.prometheus?.port)) {
+    const { http, mp } = POD_PORTS
+    throw invalid('engine.spec.prometheus.port', `is taken: the pod has its HTTP API on ${http}, its MP wire on ${mp}`)
   }
   for (const field of ['token', 'tls'] as const) {
     if (spec.prometheus?.[field] === undefined || wantsScrape) continue

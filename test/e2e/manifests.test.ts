@@ -212,6 +212,7 @@ it.each<[string, object, string]>([
   ['an option that is wrong', { l1: { size: 'big' } }, 'write a size with a unit'],
   ['no size of L1', { l1: {} }, 'engine.spec.l1.size is missing'],
   ['a port that the pod decides', { http: { port: 1 } }, 'engine.spec.http is set by the manifests'],
+  ['a metrics port of the pod', { prometheus: { enabled: true, port: 8080 } }, 'engine.spec.prometheus.port is taken'],
   ['a monitor of nothing', { prometheus: { serviceMonitor: { enabled: true } } }, 'needs prometheus.enabled: true'],
   ['replicas of a DaemonSet', { kind: 'DaemonSet', replicas: 2 }, 'a DaemonSet runs one engine a node'],
   ['push without an endpoint', { observability: { enabled: true } }, 'there is no endpoint'],

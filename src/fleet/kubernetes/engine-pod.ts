@@ -1,4 +1,4 @@
-import type { EngineDefinition } from '../engine-definition.ts'
+import { type EngineDefinition, POD_PORTS } from '../engine-definition.ts'
 import { type Manifest, metadata, selectorLabels } from './names.ts'
 import { scrapeMounts, scrapeOptions, scrapeVolumes } from './scrape-secrets.ts'
 
@@ -8,8 +8,6 @@ const INDEX_ENTRY_BYTES = 140
 /** Heap, code and buffers of the process beside L1. */
 const PROCESS_MIB = 2048
 const USER = 10_001
-const HTTP_PORT = 8080
-const MP_PORT = 5555
 const DATA_DIR = '/var/lib/kvtier'
 const CONFIG_DIR = '/etc/kvtier'
 
@@ -25,8 +23,8 @@ export function engineConfig(definition: EngineDefinition): Record<string, unkno
   const port = spec.prometheus?.port ?? 9090
   return {
     'data-dir': DATA_DIR,
-    http: { host: spec.auth === undefined ? '127.0.0.1' : '0.0.0.0', port: HTTP_PORT },
-    mp: { host: '127.0.0.1', port: MP_PORT },
+    http: { host: spec.auth === undefined ? '127.0.0.1' : '0.0.0.0', port: POD_PORTS.http },
+    mp: { host: '127.0.0.1', port: POD_PORTS.mp },
     ...(metrics === 'push'
       ? {}
       : { prometheus: { enabled: metrics === 'scrape', port, ...scrapeOptions(definition) } }),
@@ -97,7 +95,7 @@ function engineContainer(definition: EngineDefinition): Record<string, unknown> 
     args: ['serve', '--config', `${CONFIG_DIR}/kvtier.yaml`],
     env: environment(definition),
     ports: [
-      ...(spec.auth === undefined ? [] : [{ name: 'http', containerPort: HTTP_PORT }]),
+      ...(spec.auth === undefined ? [] : [{ name: 'http', containerPort: POD_PORTS.http }]),
       ...(metrics === 'scrape' ? [{ name: 'metrics', containerPort: port }] : []),
     ],
     startupProbe: { ...probe(definition, '/healthz'), periodSeconds: 2, failureThreshold: 300 },
@@ -124,8 +122,8 @@ function engineContainer(definition: EngineDefinition): Record<string, unknown> 
 
 /** The probes of the kubelet reach a pod's address only; an API on loopback is asked from inside. */
 function probe({ spec }: EngineDefinition, path: string): Record<string, unknown> {
-  if (spec.auth !== undefined) return { httpGet: { path, port: HTTP_PORT } }
-  const script = `fetch('http://127.0.0.1:${HTTP_PORT}${path}').then((a)=>process.exit(a.ok?0:1),()=>process.exit(1))`
+  if (spec.auth !== undefined) return { httpGet: { path, port: POD_PORTS.http } }
+  const script = `fetch('http://127.0.0.1:${POD_PORTS.http}${path}').then((a)=>process.exit(a.ok?0:1),()=>process.exit(1))`
   return { exec: { command: ['node', '-e', script] } }
 }
 
