@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { formatBytes } from '../config/units.ts'
 import type { Engine } from '../engine/engine.ts'
-import { forgetLayout } from '../engine/forget-layout.ts'
+import { forgetLayout, hasForgottenLayout } from '../engine/forget-layout.ts'
 import type { ModelRegistry } from '../engine/model-registry.ts'
 import type { Recovered } from '../l1/recovery.ts'
 import type { MpServer } from '../server/mp/mp-server.ts'
@@ -63,6 +63,10 @@ export function keepNames({
 }): void {
   const retired = new Set<string>()
   const keyOf = ({ model, ranks }: { model: string; ranks: number }) => `${ranks}:${model}`
+  for (const known of models.list().filter((one) => hasForgottenLayout(engine, one))) {
+    forgetLayout(engine, known.model, known.ranks)
+    retired.add(keyOf(known))
+  }
   engine.l1.spaces.parts.onTake = (model) => journal?.part(model)
   engine.l1.spaces.onOpen = (space) => {
     journal?.space({ ...space, isAfterRetirement: retired.delete(keyOf(space)) })

@@ -52,6 +52,14 @@ it('takes a prompt through store, lookup and retrieve, with the right bytes at t
   expect(mp.engine.cells.copyTenants.sum('loadBytes')).toBe(4 * SHARD_BYTES)
 })
 
+it('gives a worker no slots of another length than it copies', async () => {
+  const { worker } = await served()
+  const { model, ranks } = { model: 'm', ranks: 1 }
+  mp.engine.l1.spaces.retire(model, ranks)
+  mp.engine.openSpace({ model, salt: '', ranks, shardBytes: SHARD_BYTES / 2, layout: 'of an earlier engine' })
+  expect((await worker.prepareStore(keyOf(promptOf(1, 4)), WORKER)).slots).toEqual([])
+})
+
 it('lets go of the leases of a lookup once everything was retrieved', async () => {
   const { scheduler, worker } = await served()
   const key = keyOf(promptOf(1, 4))

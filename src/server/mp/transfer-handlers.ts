@@ -84,6 +84,7 @@ export class TransferHandlers {
     if (instance === null || range === null || !hold || !lookup || !sessions.knows(session!, key.tokens, key.end)) {
       return NOT_RETRIEVABLE
     }
+    if (!this.#fits(instance, lookup.space)) return NOT_RETRIEVABLE
     if (!instance.canRetrieve || this.#isQuarantineFull()) {
       counts.heldBack += range.to - range.from
       return NOT_RETRIEVABLE
@@ -129,6 +130,7 @@ export class TransferHandlers {
     const { engine, clock } = this.#parts
     const { space } = session
     const rank = key.workerId!
+    if (!this.#fits(instance, space)) return NOTHING_TO_STORE
     const to = this.#roomFor(instance, space, rank, chain, range)
     if (to === range.from) return NOTHING_TO_STORE
     const lease = engine.reserve(space, rank, chain, range.from, to, instance.owner, this.#slots)
@@ -164,6 +166,11 @@ export class TransferHandlers {
     }
     counts.heldBack += range.to - to
     return to
+  }
+
+  /** Whether slots of a space are as long as what the worker copies. */
+  #fits({ layout }: Instance, space: SpaceId): boolean {
+    return this.#parts.engine.l1.spaces.spec(space).shardBytes === layout.shardBytes
   }
 
   /** Where the segment begins that the workers of a space have mapped. */
