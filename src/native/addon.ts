@@ -52,6 +52,16 @@ export interface Addon {
     count: number,
     threads: number,
   ): void
+  /**
+   * Moves a whole file: `native/whole-files`.
+   *
+   * @param task 0 = create, 1 = overwrite, 2 = read.
+   * @param flags 1 = past the page cache, 2 = synced.
+   * @param name what a written file is called then; '' = as before.
+   * @param pieces 1 to 4. Nobody else may touch their memory until the promise settles.
+   * @returns bytes moved, 0 for a file that was left alone; below 0 -(4096 x the call that failed + its error number).
+   */
+  moveFile(task: number, flags: number, path: string, name: string, ...pieces: Uint8Array[]): Promise<number>
 }
 
 let loaded: Addon | string | undefined

@@ -3,6 +3,7 @@ import { assert } from '../../core/assert.ts'
 import type { Clock } from '../../core/clock.ts'
 import { CacheError } from '../../core/errors.ts'
 import { pageMemory } from '../../native/page-memory.ts'
+import { nativeFiles, type WholeFiles } from '../../native/whole-files.ts'
 import {
   type AdapterUsage,
   type KeyBatch,
@@ -24,6 +25,7 @@ import { SpaceTable } from '../space-table.ts'
 import { DirectoryIndex } from './directory-index.ts'
 import { type DirectoryLock, takeDirectory, unwritable } from './directory-lock.ts'
 import { type Disk, isFull } from './disk.ts'
+import { DiskFiles } from './disk-files.ts'
 import { type Lane, Lanes } from './lanes.ts'
 import { Manifest } from './manifest.ts'
 import { ObjectFiles } from './object-files.ts'
@@ -37,6 +39,8 @@ export interface FilesystemParts {
   readonly lock: (path: string) => DirectoryLock | null
   /** The machine's files when absent. */
   readonly disk?: Disk
+  /** Moves the objects. When absent the addon does; without one, and beside a `disk`, its calls do. */
+  readonly whole?: WholeFiles
 }
 
 /** How far the time of last use on the disk may lag behind. */
@@ -81,7 +85,7 @@ export class FilesystemAdapter implements L2Adapter {
     this.#storeLanes = new Lanes(options.parallelism)
     this.#loadLanes = new Lanes(options.parallelism)
     this.#scrubLanes = new Lanes(2)
-    this.#files = new ObjectFiles(disk, options)
+    this.#files = new ObjectFiles(disk, wholeFiles(parts), options)
     this.#manifest = new Manifest(disk, this.#files.manifestPath)
     this.#directory = new DirectoryIndex(this.#files, this.#manifest, this.#index, this.#spaces)
     this.#remover = new ObjectRemover({
@@ -310,4 +314,8 @@ export class FilesystemAdapter implements L2Adapter {
     this.#index.setStamp(node, nowMs)
     await this.#files.stamp(path, nowMs)
   }
+}
+
+function wholeFiles({ disk, whole }: FilesystemParts): WholeFiles {
+  return whole ?? (disk === undefined ? nativeFiles() : null) ?? new DiskFiles(disk ?? fsPromises)
 }

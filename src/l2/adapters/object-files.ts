@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { makeDirectory } from '../../native/make-directory.ts'
+import type { WholeFiles } from '../../native/whole-files.ts'
 import { HEADER_BYTES } from '../object-format.ts'
 import type { FilesystemAdapterOptions } from '../options.ts'
 import type { SpaceEntry } from '../space-table.ts'
@@ -30,10 +31,12 @@ export class ObjectFiles {
   #quarantined: string[] = []
   #sequence = 0
 
-  constructor(disk: Disk, { directory, durability, direct, quarantineFiles }: FilesystemAdapterOptions) {
+  /** @param whole moves the objects; everything else goes through the disk. */
+  constructor(disk: Disk, whole: WholeFiles, options: FilesystemAdapterOptions) {
+    const { directory, durability, direct, quarantineFiles } = options
     const isSynced = durability === 'fsync'
     this.#disk = disk
-    this.#io = new RecordIo(disk, isSynced, direct === 'auto')
+    this.#io = new RecordIo(whole, disk, isSynced, direct === 'auto')
     this.directory = directory
     this.objects = join(directory, 'objects')
     this.#isSynced = isSynced
@@ -113,9 +116,8 @@ export class ObjectFiles {
   async publish(path: string, pieces: readonly Uint8Array[], over: string | null = null): Promise<void> {
     const temporary = over ?? this.#temporary()
     try {
-      if (over === null) await this.#io.create(temporary, pieces)
-      else await this.#io.replace(temporary, pieces)
-      await this.#disk.rename(temporary, path)
+      if (over === null) await this.#io.create(temporary, pieces, path)
+      else await this.#io.replace(temporary, pieces, path)
     } catch (error) {
       await this.discard(temporary)
       throw error

@@ -11,6 +11,7 @@ void register_cuda(napi_env env, napi_value exports);
 void register_chunk_hashes(napi_env env, napi_value exports);
 void register_token_list(napi_env env, napi_value exports);
 void register_bulk_copy(napi_env env, napi_value exports);
+void register_file_moves(napi_env env, napi_value exports);
 
 using Register = void (*)(napi_env env, napi_value exports);
 
@@ -21,6 +22,7 @@ inline constexpr Register kParts[] = {
     register_chunk_hashes,
     register_token_list,
     register_bulk_copy,
+    register_file_moves,
 };
 
 }  // namespace kvtier

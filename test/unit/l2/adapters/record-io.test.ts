@@ -1,39 +1,40 @@
-import { constants, linkSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { linkSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import * as fsPromises from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { Disk } from '../../../../src/l2/adapters/disk.ts'
+import { afterEach, beforeEach, describe, expect, it, type TestContext } from 'vitest'
 import { RecordIo } from '../../../../src/l2/adapters/record-io.ts'
 import { isWholePages, PAGE_BYTES, pageMemory } from '../../../../src/native/page-memory.ts'
+import type { FileWay, WholeFiles } from '../../../../src/native/whole-files.ts'
 import { temporaryDirectory } from '../../../support/l2-objects.ts'
+import { FILE_WAYS, wholeFilesOf } from '../../../support/whole-files.ts'
 
 const LARGE = 256 * 1024
-const { O_DIRECT } = constants
 
 let directory: ReturnType<typeof temporaryDirectory>
 let path: string
-/** Of each open: whether it asked for unbuffered I/O. */
-let opened: boolean[]
+/** Of each move: whether it asked for unbuffered I/O. */
+let moves: boolean[]
 
 beforeEach(() => {
   directory = temporaryDirectory()
   path = join(directory.path, 'record')
-  opened = []
+  moves = []
 })
 
 afterEach(() => directory.remove())
 
-/** @param refusal code with which the file system answers unbuffered opens. */
-function disk(refusal?: string): Disk {
+/** Files that note how they are moved, and answer unbuffered moves with `refusal`. Memory serves where no disk does. */
+function watched(files: WholeFiles, refusal?: string): WholeFiles {
+  const plain = (way: FileWay): FileWay => {
+    moves.push(way.isDirect)
+    if (way.isDirect && refusal !== undefined) throw Object.assign(new Error(refusal), { code: refusal })
+    return { ...way, isDirect: false }
+  }
   return {
-    ...fsPromises,
-    open: async (file: string, flags: number, mode?: number) => {
-      const isDirect = (flags & O_DIRECT) !== 0
-      opened.push(isDirect)
-      if (isDirect && refusal !== undefined) throw Object.assign(new Error(refusal), { code: refusal })
-      return fsPromises.open(file, isDirect ? flags & ~O_DIRECT : flags, mode)
-    },
-  } as Disk
+    create: async (file, memory, name, way) => files.create(file, memory, name, plain(way)),
+    overwrite: async (file, memory, name, way) => files.overwrite(file, memory, name, plain(way)),
+    read: async (file, memory, way) => files.read(file, memory, plain(way)),
+  }
 }
 
 function pieces(bytes = LARGE, fill = 7): Buffer[] {
@@ -50,67 +51,72 @@ describe('page memory', () => {
   })
 })
 
-describe('record I/O', () => {
-  it('goes past the page cache for whole pages, and gives back what was written', async () => {
-    const io = new RecordIo(disk(), true, true)
-    await io.create(path, pieces().slice(0, 2))
+describe.each(FILE_WAYS)('record I/O, through %s,', (name) => {
+  const open = async (context: TestContext, isSynced: boolean, isDirect: boolean) =>
+    new RecordIo(await wholeFilesOf(name, context), fsPromises, isSynced, isDirect)
+  const openWatched = async (context: TestContext, isSynced: boolean, isDirect: boolean, refusal?: string) =>
+    new RecordIo(watched(await wholeFilesOf(name, context), refusal), fsPromises, isSynced, isDirect)
+
+  it('goes past the page cache for whole pages, and gives back what was written', async (context) => {
+    const io = await openWatched(context, true, true)
+    await io.create(path, pieces().slice(0, 2), null)
     const read = pieces(LARGE, 0)
     expect(await io.read(path, read)).toBe(PAGE_BYTES + LARGE)
     expect(read[1]!.equals(pieces()[1]!)).toBe(true)
-    expect(opened).toEqual([true, true])
+    expect(moves).toEqual([true, true])
   })
 
-  it.each<[string, (whole: Buffer[]) => Uint8Array[]]>([
+  it.for<[string, (whole: Buffer[]) => Uint8Array[]]>([
     ['small', () => pieces(LARGE - PAGE_BYTES).slice(0, 2)],
     ['no whole number of pages', () => pieces(LARGE + 100).slice(0, 2)],
     ['not on a page', ([header]) => [header!, pageMemory(LARGE + PAGE_BYTES).subarray(8, 8 + LARGE)]],
-  ])('goes through the page cache for bytes that are %s', async (_what, make) => {
-    const io = new RecordIo(disk(), false, true)
+  ])('goes through the page cache for bytes that are %s', async ([_what, make], context) => {
+    const io = await openWatched(context, false, true)
     const made = make(pieces())
-    await io.create(path, made)
+    await io.create(path, made, null)
     expect(await io.read(path, [...made, pageMemory(PAGE_BYTES)])).toBe(PAGE_BYTES + made[1]!.length)
-    expect(opened).toEqual([false, false])
+    expect(moves).toEqual([false, false])
   })
 
-  it('goes through it when told so', async () => {
-    await new RecordIo(disk(), false, false).create(path, pieces())
-    expect(opened).toEqual([false])
+  it('goes through it when told so', async (context) => {
+    await (await openWatched(context, false, false)).create(path, pieces(), null)
+    expect(moves).toEqual([false])
   })
 
-  it.each(['EINVAL', 'ENOTSUP'])('goes through it for good where the file system answers %s', async (code) => {
-    const io = new RecordIo(disk(code), true, true)
-    await io.create(path, pieces().slice(0, 2))
+  it.for(['EINVAL', 'ENOTSUP'])('goes through it for good where the file system answers %s', async (code, context) => {
+    const io = await openWatched(context, true, true, code)
+    await io.create(path, pieces().slice(0, 2), null)
     const read = pieces(LARGE, 0)
     expect(await io.read(path, read)).toBe(PAGE_BYTES + LARGE)
     expect(read[1]!.equals(pieces()[1]!)).toBe(true)
-    expect(opened).toEqual([true, false, false])
+    expect(moves).toEqual([true, false, false])
   })
 
-  it('reports any other error, and tries again the next time', async () => {
-    const io = new RecordIo(disk('EIO'), true, true)
-    await expect(io.create(path, pieces())).rejects.toMatchObject({ code: 'EIO' })
+  it('reports any other error, and tries again the next time', async (context) => {
+    const io = await openWatched(context, true, true, 'EIO')
+    await expect(io.create(path, pieces(), null)).rejects.toMatchObject({ code: 'EIO' })
     await expect(io.read(path, pieces())).rejects.toMatchObject({ code: 'EIO' })
-    expect(opened).toEqual([true, true])
+    expect(moves).toEqual([true, true])
   })
 
-  it.each([true, false])('writes over a file of the same length (past the cache: %s)', async (isDirect) => {
-    const io = new RecordIo(fsPromises, true, isDirect)
-    await io.create(path, pieces().slice(0, 2))
+  it.for([true, false])('writes over a file of the same length (past the cache: %s)', async (isDirect, context) => {
+    const io = await open(context, true, isDirect)
+    await io.create(path, pieces().slice(0, 2), null)
     const { ino } = statSync(path)
-    await io.replace(path, pieces(LARGE, 9).slice(0, 2))
+    await io.replace(path, pieces(LARGE, 9).slice(0, 2), null)
     expect(statSync(path).ino).toBe(ino)
     const read = pieces(LARGE, 0)
     expect(await io.read(path, read)).toBe(PAGE_BYTES + LARGE)
     expect(read[1]!.equals(pieces(LARGE, 9)[1]!)).toBe(true)
   })
 
-  it.each(['longer', 'shorter', 'also linked elsewhere'])('makes a file anew that is %s', async (what) => {
-    const io = new RecordIo(fsPromises, false, true)
-    await io.create(path, pieces().slice(0, 2))
+  it.for(['longer', 'shorter', 'also linked elsewhere'])('makes a file anew that is %s', async (what, context) => {
+    const io = await open(context, false, true)
+    await io.create(path, pieces().slice(0, 2), null)
     const kept = `${path}-kept`
     if (what === 'also linked elsewhere') linkSync(path, kept)
     else truncateSync(path, what === 'longer' ? 3 * LARGE : LARGE)
-    await io.replace(path, pieces(LARGE, 9).slice(0, 2))
+    await io.replace(path, pieces(LARGE, 9).slice(0, 2), null)
     const read = pieces(LARGE, 0)
     expect(await io.read(path, read)).toBe(PAGE_BYTES + LARGE)
     expect(read[1]!.equals(pieces(LARGE, 9)[1]!)).toBe(true)
@@ -119,23 +125,23 @@ describe('record I/O', () => {
     expect(read[1]!.equals(pieces()[1]!)).toBe(true)
   })
 
-  it('writes over a file through the cache where the file system does not do it past it', async () => {
-    await new RecordIo(fsPromises, false, false).create(path, pieces().slice(0, 2))
-    const io = new RecordIo(disk('EINVAL'), true, true)
-    await io.replace(path, pieces(LARGE, 9).slice(0, 2))
-    expect(opened).toEqual([true, false])
+  it('writes over a file through the cache where the file system does not do it past it', async (context) => {
+    await (await open(context, false, false)).create(path, pieces().slice(0, 2), null)
+    const io = await openWatched(context, true, true, 'EINVAL')
+    await io.replace(path, pieces(LARGE, 9).slice(0, 2), null)
+    expect(moves).toEqual([true, false])
     const read = pieces(LARGE, 0)
     expect(await io.read(path, read)).toBe(PAGE_BYTES + LARGE)
     expect(read[1]!.equals(pieces(LARGE, 9)[1]!)).toBe(true)
   })
 
-  it.each([true, false])(
+  it.for([true, false])(
     'says how long a file is that is cut short or goes on (past the cache: %s)',
-    async (isDirect) => {
-      const io = new RecordIo(fsPromises, false, isDirect)
-      await io.create(path, pieces().slice(0, 2))
+    async (isDirect, context) => {
+      const io = await open(context, false, isDirect)
+      await io.create(path, pieces().slice(0, 2), null)
       for (const bytes of [0, 100, PAGE_BYTES, PAGE_BYTES + LARGE - 1]) {
-        await io.create(`${path}-${bytes}`, pieces().slice(0, 2))
+        await io.create(`${path}-${bytes}`, pieces().slice(0, 2), null)
         truncateSync(`${path}-${bytes}`, bytes)
         expect(await io.read(`${path}-${bytes}`, pieces())).toBe(bytes)
       }
