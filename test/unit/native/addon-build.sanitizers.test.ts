@@ -1,14 +1,14 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { isAbsolute, join } from 'node:path'
-import { afterAll, expect, it, type TestContext } from 'vitest'
+import { join } from 'node:path'
+import { afterAll, expect, it } from 'vitest'
 import { buildAddon } from '../../../src/native/addon-build.ts'
 import { addonSources } from '../../../src/native/addon-files.ts'
+import { libraryOf, runSanitized, runThreads, SANITIZED_TIMEOUT_MS } from '../../support/sanitizers.ts'
 import { REPOSITORY } from '../../support/source-tree.ts'
 import { buildLibrary } from '../../support/stand-in-driver.ts'
 
-const TIMEOUT_MS = 300_000
 const FLAGS = ['-g', '-O1', '-fsanitize=address,undefined', '-fno-sanitize=vptr', '-fno-sanitize-recover=all']
 /** An addon whose functions read the byte behind their first argument. */
 const ONE_TOO_MANY = `#include "arguments.h"
@@ -26,17 +26,6 @@ NAPI_MODULE_INIT() {
 `
 const folder = mkdtempSync(join(tmpdir(), 'kvtier-sanitizers-'))
 afterAll(() => rmSync(folder, { recursive: true }))
-
-/** A library of g++. Where it is missing the test is skipped, and says so; in CI it fails. */
-function libraryOf(context: TestContext, name: string): string {
-  const { stdout } = spawnSync('g++', [`-print-file-name=${name}`], { encoding: 'utf8' })
-  const path = (stdout ?? '').trim()
-  if (isAbsolute(path) && existsSync(path)) return path
-  const reason = `g++ has no ${name} here`
-  if (process.env.CI === 'true') throw new Error(reason)
-  context.skip(reason)
-  throw new Error('unreachable')
-}
 
 /** The addon of a repository with sanitizers in it. */
 async function sanitized(root: string): Promise<string> {
@@ -56,17 +45,8 @@ function work(library: string, binary: string, seed: number) {
   return runSanitized(library, [program, binary, String(seed), '5000'])
 }
 
-function runSanitized(library: string, argv: readonly string[]) {
-  return spawnSync(process.execPath, argv, {
-    // What V8 and Node do not free at their end is no affair of the addon.
-    env: { ...process.env, LD_PRELOAD: library, ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=0', NODE_OPTIONS: '' },
-    encoding: 'utf8',
-    timeout: TIMEOUT_MS,
-  })
-}
-
 it('reads and writes no byte beside its arguments, whatever they are (seeds 1, 2)', {
-  timeout: TIMEOUT_MS,
+  timeout: SANITIZED_TIMEOUT_MS,
 }, async (context) => {
   const library = libraryOf(context, 'libasan.so')
   const binary = await sanitized(REPOSITORY)
@@ -77,7 +57,7 @@ it('reads and writes no byte beside its arguments, whatever they are (seeds 1, 2
 })
 
 it('opens, uses and closes CUDA devices as cleanly, in threads that end meanwhile too (seeds 1, 2)', {
-  timeout: TIMEOUT_MS,
+  timeout: SANITIZED_TIMEOUT_MS,
 }, async (context) => {
   const sanitizer = libraryOf(context, 'libasan.so')
   const binary = await sanitized(REPOSITORY)
@@ -89,7 +69,7 @@ it('opens, uses and closes CUDA devices as cleanly, in threads that end meanwhil
   }
 })
 
-it('a function that reads one byte too many is found out', { timeout: TIMEOUT_MS }, async (context) => {
+it('a function that reads one byte too many is found out', { timeout: SANITIZED_TIMEOUT_MS }, async (context) => {
   const library = libraryOf(context, 'libasan.so')
   const root = join(folder, 'wrong')
   mkdirSync(addonSources(root), { recursive: true })
@@ -100,16 +80,8 @@ it('a function that reads one byte too many is found out', { timeout: TIMEOUT_MS
   expect(status).not.toBe(0)
 })
 
-/** Runs a program of ThreadSanitizer, which needs addresses that some kernels deal out only when they are told to. */
-function runThreads(program: string, args: readonly string[]) {
-  const options = { encoding: 'utf8', timeout: TIMEOUT_MS } as const
-  const plain = spawnSync(program, args, options)
-  if (!plain.stderr.includes('unexpected memory mapping')) return plain
-  return spawnSync('setarch', ['--addr-no-randomize', program, ...args], options)
-}
-
 it('threads that copy never meet on a byte, and one that did would be found out', {
-  timeout: TIMEOUT_MS,
+  timeout: SANITIZED_TIMEOUT_MS,
 }, (context) => {
   libraryOf(context, 'libtsan.so')
   const program = join(folder, 'copy-workout')
@@ -118,7 +90,10 @@ it('threads that copy never meet on a byte, and one that did would be found out'
     join(addonSources(REPOSITORY), 'copy-ranges.cc'),
   ]
   const flags = ['-std=c++17', '-O2', '-g', '-fsanitize=thread', '-pthread']
-  const build = spawnSync('g++', [...flags, ...sources, '-o', program], { encoding: 'utf8', timeout: TIMEOUT_MS })
+  const build = spawnSync('g++', [...flags, ...sources, '-o', program], {
+    encoding: 'utf8',
+    timeout: SANITIZED_TIMEOUT_MS,
+  })
   expect(build.stderr).toBe('')
   const right = runThreads(program, [])
   expect([right.stdout, right.stderr, right.status]).toEqual(['done\n', '', 0])
