@@ -69,6 +69,18 @@ it('opens, uses and closes CUDA devices as cleanly, in threads that end meanwhil
   }
 })
 
+it('moves files as cleanly, in threads that end while moves are under way (seeds 1, 2)', {
+  timeout: SANITIZED_TIMEOUT_MS,
+}, async (context) => {
+  const library = libraryOf(context, 'libasan.so')
+  const binary = await sanitized(REPOSITORY)
+  const program = join(REPOSITORY, 'test/support/programs/file-workout.ts')
+  for (const seed of ['1', '2']) {
+    const { stdout, stderr, status } = runSanitized(library, ['--expose-gc', program, binary, seed, '6'])
+    expect({ stdout, stderr, status }).toEqual({ stdout: 'done\n', stderr: '', status: 0 })
+  }
+})
+
 it('a function that reads one byte too many is found out', { timeout: SANITIZED_TIMEOUT_MS }, async (context) => {
   const library = libraryOf(context, 'libasan.so')
   const root = join(folder, 'wrong')
