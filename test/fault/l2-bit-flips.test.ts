@@ -12,6 +12,7 @@ import { pageMemory } from '../../src/native/page-memory.ts'
 import { chainBatch, NEVER, objectFiles, SPACE, temporaryDirectory } from '../support/l2-objects.ts'
 import { PeerDouble } from '../support/peer-double.ts'
 import { random } from '../support/random.ts'
+import { wholeFilesOf } from '../support/whole-files.ts'
 
 // The same for redis and s3 stands beside their other faults.
 const SAMPLES = 200
@@ -44,15 +45,18 @@ async function flipAll(
   }
 }
 
-it.each([
-  ['through the page cache', 5_000, 1],
-  ['past the page cache', 256 * 1024, 2],
-])(
-  'the filesystem adapter never serves a flipped bit, wherever it is (%s, seed %#)',
-  async (_way, shardBytes, seed) => {
+it.for([
+  ['through the page cache', 'node:fs', 5_000, 1],
+  ['past the page cache', 'node:fs', 256 * 1024, 2],
+  ['through the page cache', 'the addon', 5_000, 3],
+  ['past the page cache', 'the addon', 256 * 1024, 4],
+] as const)(
+  'the filesystem adapter never serves a flipped bit, wherever it is (%s, %s, shards of %i bytes, seed %i)',
+  async ([_cache, way, shardBytes, seed], context) => {
+    const whole = await wholeFilesOf(way, context)
     const directory = temporaryDirectory()
     const options = { ...FILESYSTEM_DEFAULT, directory: directory.path, durability: 'checksum' } as const
-    const adapter = new FilesystemAdapter(options, { clock: new SystemClock(), lock: lockFile })
+    const adapter = new FilesystemAdapter(options, { clock: new SystemClock(), lock: lockFile, whole })
     try {
       await adapter.open()
       const batch = chainBatch({ ...SPACE, shardBytes }, 1, 0, 1)

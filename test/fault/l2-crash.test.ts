@@ -1,10 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { SystemClock } from '../../src/core/clock.ts'
 import { OUTCOME_NOT_FOUND, OUTCOME_OK } from '../../src/l2/adapter.ts'
 import { FilesystemAdapter } from '../../src/l2/adapters/filesystem.ts'
@@ -21,6 +21,7 @@ import {
   temporaryDirectory,
 } from '../support/l2-objects.ts'
 import { random } from '../support/random.ts'
+import { FILE_WAYS, type FileWayName, wholeFilesOf } from '../support/whole-files.ts'
 
 const PROGRAM = fileURLToPath(new URL('../support/programs/store-objects.ts', import.meta.url))
 /** File calls before which it dies. */
@@ -38,6 +39,8 @@ const CALLS = [
   'writev',
   'rename',
 ]
+/** Calls of the system before which it dies while the addon moves its objects; those of libuv count too. */
+const SYSTEM_CALLS = ['open', 'pwritev', 'fdatasync', 'close', 'rename', 'fsync', 'pwritev', 'rename']
 /** Chains that the program chooses from. */
 const CHAINS = 100
 const OBJECT_BYTES = HEADER_BYTES + CRASH_SPACE.shardBytes
@@ -54,10 +57,11 @@ async function storeUntilKilled(
   directory: string,
   capacityBytes: number,
   durability: Durability,
+  way: FileWayName,
   seed: number,
   next: (limit: number) => number,
 ) {
-  const child = start(directory, capacityBytes, durability, seed)
+  const child = start(directory, capacityBytes, durability, way, seed)
   const exited = once(child, 'exit')
   const acknowledged: Batch[] = []
   const batches = 3 + next(12)
@@ -77,11 +81,22 @@ function start(
   directory: string,
   capacityBytes: number,
   durability: Durability,
+  way: FileWayName,
   seed: number,
   crash: (number | string)[] = [],
+  env: NodeJS.ProcessEnv = {},
 ): ChildProcess {
-  const argv = [PROGRAM, directory, capacityBytes, seed, durability, ...crash].map(String)
-  return spawn(process.execPath, argv, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const argv = [PROGRAM, directory, capacityBytes, seed, durability, way, ...crash].map(String)
+  return spawn(process.execPath, argv, { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...env } })
+}
+
+/** Compiles a library of `test/support/native` where the addon was compiled too. @returns its path. */
+function buildSource(name: string, path: string): string {
+  const source = fileURLToPath(new URL(`../support/native/${name}`, import.meta.url))
+  const argv = ['-std=c++17', '-O1', '-fPIC', '-shared', '-Wall', '-Wextra', source, '-o', path, '-ldl']
+  const { stderr, status } = spawnSync('g++', argv, { encoding: 'utf8' })
+  expect([stderr, status]).toEqual(['', 0])
+  return path
 }
 
 async function open(directory: string, capacityBytes: number): Promise<FilesystemAdapter> {
@@ -111,30 +126,35 @@ async function inspect(directory: string, capacityBytes: number, name: string): 
   return adapter
 }
 
-it.each([
-  ['no limit', 'fsync', 0, [1, 2, 3, 4]],
-  ['room for 20 objects', 'fsync', 20 * OBJECT_BYTES, [5, 6, 7, 8]],
-  ['no limit', 'checksum', 0, [9, 10, 11]],
-  ['room for 20 objects', 'checksum', 20 * OBJECT_BYTES, [12, 13, 14]],
-] as const)(
-  'kill -9 in the middle of stores leaves no torn object, and exact usage (%s, %s)',
-  async (_limit, durability, capacityBytes, seeds) => {
-    const directory = temporaryDirectory()
-    const acknowledged: Batch[] = []
-    try {
-      for (const seed of seeds) {
-        acknowledged.push(...(await storeUntilKilled(directory.path, capacityBytes, durability, seed, random(seed))))
-        const adapter = await inspect(directory.path, capacityBytes, `seed ${seed}`)
-        for (const { chain, to } of capacityBytes === 0 ? acknowledged : []) {
-          expect(await loadChain(adapter, chain, 0, to, CRASH_SPACE)).toEqual(Array(to).fill(OUTCOME_OK))
+describe.each(FILE_WAYS)('with objects that are moved by %s,', (way) => {
+  it.for([
+    ['no limit', 'fsync', 0, [1, 2, 3, 4]],
+    ['room for 20 objects', 'fsync', 20 * OBJECT_BYTES, [5, 6, 7, 8]],
+    ['no limit', 'checksum', 0, [9, 10, 11]],
+    ['room for 20 objects', 'checksum', 20 * OBJECT_BYTES, [12, 13, 14]],
+  ] as const)(
+    'kill -9 in the middle of stores leaves no torn object, and exact usage (%s, %s)',
+    async ([_limit, durability, capacityBytes, seeds], context) => {
+      await wholeFilesOf(way, context)
+      const directory = temporaryDirectory()
+      const acknowledged: Batch[] = []
+      try {
+        for (const seed of seeds) {
+          acknowledged.push(
+            ...(await storeUntilKilled(directory.path, capacityBytes, durability, way, seed, random(seed))),
+          )
+          const adapter = await inspect(directory.path, capacityBytes, `seed ${seed}`)
+          for (const { chain, to } of capacityBytes === 0 ? acknowledged : []) {
+            expect(await loadChain(adapter, chain, 0, to, CRASH_SPACE)).toEqual(Array(to).fill(OUTCOME_OK))
+          }
+          await adapter.close()
         }
-        await adapter.close()
+      } finally {
+        directory.remove()
       }
-    } finally {
-      directory.remove()
-    }
-  },
-)
+    },
+  )
+})
 
 it.each([
   ['fsync', 1],
@@ -149,7 +169,7 @@ it.each([
     try {
       for (const call of durability === 'fsync' ? CALLS : CALLS.filter((name) => !name.endsWith('sync'))) {
         const crashAt = 1 + next(12)
-        const child = start(directory.path, capacityBytes, durability, next(1000), [crashAt, call])
+        const child = start(directory.path, capacityBytes, durability, 'node:fs', next(1000), [crashAt, call])
         child.stdout!.resume()
         await once(child, 'exit')
         await (await inspect(directory.path, capacityBytes, `seed ${seed}, ${call} ${crashAt}`)).close()
@@ -160,9 +180,39 @@ it.each([
   },
 )
 
+it.for([
+  ['fsync', 1],
+  ['checksum', 2],
+] as const)(
+  'a crash before any one call of the system, writes torn in half, does no more harm while the addon moves objects (%s, seed %i)',
+  async ([durability, seed], context) => {
+    await wholeFilesOf('the addon', context)
+    const directory = temporaryDirectory()
+    const library = buildSource('crash-before-call.cc', join(directory.path, 'crash.so'))
+    const l2 = join(directory.path, 'l2')
+    const capacityBytes = 8 * OBJECT_BYTES
+    const next = random(seed)
+    try {
+      for (const call of durability === 'fsync'
+        ? SYSTEM_CALLS
+        : SYSTEM_CALLS.filter((name) => !name.endsWith('sync'))) {
+        const crashAt = 1 + next(12)
+        const env = { LD_PRELOAD: library, KVTIER_CRASH: `${crashAt}:${call}:${l2}` }
+        const child = start(l2, capacityBytes, durability, 'the addon', next(1000), [], env)
+        child.stdout!.resume()
+        const [, signal] = (await once(child, 'exit')) as [number | null, string | null]
+        expect(signal).toBe('SIGKILL')
+        await (await inspect(l2, capacityBytes, `seed ${seed}, ${call} ${crashAt}`)).close()
+      }
+    } finally {
+      directory.remove()
+    }
+  },
+)
+
 it('two processes do not share a directory, and a killed one leaves it free', async () => {
   const directory = temporaryDirectory()
-  const child = start(directory.path, 0, 'fsync', 1)
+  const child = start(directory.path, 0, 'fsync', 'node:fs', 1)
   try {
     await once(child.stdout!, 'data')
     await expect(open(directory.path, 0)).rejects.toMatchObject({

@@ -1,20 +1,26 @@
 // Opens the L2 directory argv[2], with argv[3] as its capacity in bytes, and stores chains chosen by the seed argv[4]
-// until killed, or until its file call argv[6] of the kind argv[7], before which it kills itself: to unlink it removes
-// what it stored. argv[5]: durability. Prints "open", then a line for each batch that was acknowledged: chain, from, to, outcomes.
+// until killed, or until its file call argv[7] of the kind argv[8], before which it kills itself: to unlink it removes
+// what it stored. argv[5]: durability. argv[6]: what moves the objects; the calls of the addon are counted by a library
+// that is preloaded. Prints "open", then a line for each batch that was acknowledged: chain, from, to, outcomes.
 import { appendFileSync, writeSync } from 'node:fs'
+import { assert } from '../../../src/core/assert.ts'
 import { SystemClock } from '../../../src/core/clock.ts'
+import { DiskFiles } from '../../../src/l2/adapters/disk-files.ts'
 import { FilesystemAdapter } from '../../../src/l2/adapters/filesystem.ts'
 import { FILESYSTEM_DEFAULT } from '../../../src/l2/options.ts'
 import { lockFile } from '../../../src/native/file-lock.ts'
+import { nativeFiles } from '../../../src/native/whole-files.ts'
 import { faultDisk } from '../fault-disk.ts'
 import { CRASH_SPACE, chainBatch, NEVER, storeChain } from '../l2-objects.ts'
 import { random } from '../random.ts'
+import type { FileWayName } from '../whole-files.ts'
 
-const [directory, capacity, seed, durability, crashAt, crashCall] = process.argv.slice(2) as [
+const [directory, capacity, seed, durability, way, crashAt, crashCall] = process.argv.slice(2) as [
   string,
   string,
   string,
   'fsync' | 'checksum',
+  FileWayName,
   string?,
   string?,
 ]
@@ -28,7 +34,9 @@ const disk = faultDisk((call, path) => {
   return undefined
 })
 const options = { ...FILESYSTEM_DEFAULT, directory, durability, capacityBytes: Number(capacity), parallelism: 4 }
-const adapter = new FilesystemAdapter(options, { clock: new SystemClock(), lock: lockFile, disk })
+const whole = way === 'the addon' ? nativeFiles() : new DiskFiles(disk)
+assert(whole !== null, 'there is no addon')
+const adapter = new FilesystemAdapter(options, { clock: new SystemClock(), lock: lockFile, disk, whole })
 await adapter.open()
 writeSync(1, 'open\n')
 const next = random(Number(seed))
