@@ -89,11 +89,12 @@ function simulatedParts(driver: CudaDriver | null): string[] {
   return []
 }
 
-function nativeLines({ addon, sharedMemory, timeSlices }: ReturnType<typeof capability>): string[] {
+function nativeLines({ addon, sharedMemory, wholeFiles, timeSlices }: ReturnType<typeof capability>): string[] {
   const say = (name: string, part: { available: boolean; reason?: string }, detail = '') =>
     `${name.padEnd(10)} ${part.available ? `yes${detail}` : `no: ${part.reason}`}`
   const processor = addon.processor === undefined ? '' : `, for ${addon.processor}`
-  return [say('shm', sharedMemory), say('addon', addon, processor), say('slices', timeSlices)]
+  const files = `files      ${wholeFiles.way === 'addon' ? 'one call of the addon for each object' : 'calls of node:fs'}`
+  return [say('shm', sharedMemory), say('addon', addon, processor), files, say('slices', timeSlices)]
 }
 
 function cudaLines(driver: ReturnType<typeof probeCuda>, measured: Measured | null): string[] {

@@ -12,15 +12,24 @@ export interface NativePart {
 export interface Capability {
   /** An arena that other processes can map. Without it the arena is private memory and the MP wire has no payload. */
   readonly sharedMemory: NativePart
-  /** Hashing, copies and checksums in C++. Without it they are done in JavaScript and WebAssembly. */
+  /** Hashing, copies, checksums and file moves in C++. Without it they are done in JavaScript and WebAssembly. */
   readonly addon: NativePart & { /** What its loops are made for here. */ readonly processor?: string }
+  /** Objects of the filesystem adapter, moved in one call each. Without it `node:fs` moves them. */
+  readonly wholeFiles: NativePart & { readonly way: 'addon' | 'node:fs' }
   /** Turns of a chosen length. Without them storage and scrapes delay the data thread by milliseconds where processors are short. */
   readonly timeSlices: NativePart
 }
 
 /** What native code can do on this machine. Never throws. */
 export function capability(directory = '/dev/shm'): Capability {
-  return { sharedMemory: sharedMemory(directory), addon: addon(), timeSlices: timeSlices() }
+  const native = addon()
+  const { available, reason } = native
+  const wholeFiles = {
+    available,
+    way: available ? ('addon' as const) : ('node:fs' as const),
+    ...(reason === undefined ? {} : { reason }),
+  }
+  return { sharedMemory: sharedMemory(directory), addon: native, wholeFiles, timeSlices: timeSlices() }
 }
 
 function sharedMemory(directory: string): NativePart {

@@ -39,8 +39,7 @@ const KEPT = ''
 
 /**
  * Files moved by the addon, each in one call on a thread of libuv's pool: straight between the device, or the page cache,
- * and the memory of the pieces. A quarter to two thirds of the processor time of the calls of `node:fs/promises` that it
- * is in place of.
+ * and the memory of the pieces.
  */
 export class NativeFiles implements WholeFiles {
   readonly #move: Addon['moveFile']

@@ -33,6 +33,12 @@ it('the addon is there, or there is a reason', () => {
   expect(addon.processor !== undefined).toBe(addon.available)
 })
 
+it('objects go through the addon where it is there', () => {
+  const { addon, wholeFiles } = capability()
+  expect(wholeFiles.way).toBe(addon.available ? 'addon' : 'node:fs')
+  expect(wholeFiles.reason).toBe(addon.reason)
+})
+
 it('turns of a chosen length are there, or there is a reason', () => {
   const { timeSlices } = capability()
   expect(timeSlices.reason === undefined).toBe(timeSlices.available)
