@@ -1,17 +1,27 @@
-const FIRST_BYTES = 64 * 1024
+import { TextBlocks } from './text-blocks.ts'
+
 /** Bytes of the longest number: a sign, 17 digits, a point and an exponent. */
 const NUMBER_BYTES = 26
 const BILLION = 1e9
 const ZERO = 48
 const NEWLINE = 10
 
-/** A text under construction, as bytes: several times cheaper than joining strings and encoding the result. */
+/**
+ * A text under construction, as bytes: several times cheaper than joining strings and encoding the result. It lies in
+ * blocks; a line is never in two of them.
+ */
 export class ByteText {
-  #bytes = Buffer.allocUnsafe(FIRST_BYTES)
+  readonly #blocks: TextBlocks
+  /** Full blocks since the last `take`. */
+  #closed: Buffer[] = []
+  #bytes: Buffer
+  /** Where in the block what is to be taken begins and ends. */
+  #start = 0
   #length = 0
 
-  get length(): number {
-    return this.#length
+  constructor(blocks = new TextBlocks()) {
+    this.#blocks = blocks
+    this.#bytes = blocks.take()
   }
 
   /** Adds bytes start..end-1 of a buffer, then a number as Prometheus reads it, then a new line. */
@@ -30,10 +40,11 @@ export class ByteText {
     this.#length += this.#bytes.write(text, this.#length)
   }
 
-  /** What was added since the last call. */
-  take(): Buffer {
-    const taken = Buffer.from(this.#bytes.subarray(0, this.#length))
-    this.#length = 0
+  /** What was added since the last call, in order, where it was written. */
+  take(): Buffer[] {
+    this.#close()
+    const taken = this.#closed
+    this.#closed = []
     return taken
   }
 
@@ -63,9 +74,15 @@ export class ByteText {
 
   #ensureRoom(bytes: number): void {
     if (this.#length + bytes <= this.#bytes.length) return
-    const larger = Buffer.allocUnsafe(Math.max(this.#bytes.length * 2, this.#length + bytes))
-    this.#bytes.copy(larger, 0, 0, this.#length)
-    this.#bytes = larger
+    this.#close()
+    this.#bytes = this.#blocks.take(bytes)
+    this.#start = 0
+    this.#length = 0
+  }
+
+  #close(): void {
+    if (this.#length > this.#start) this.#closed.push(this.#bytes.subarray(this.#start, this.#length))
+    this.#start = this.#length
   }
 }
 

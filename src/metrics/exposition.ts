@@ -2,8 +2,9 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { constants, createGzip } from 'node:zlib'
-import { renderPieces, type TextFormat } from './prometheus.ts'
+import { renderPieces, SLICE_LINES, type TextFormat } from './prometheus.ts'
 import type { SnapshotReader } from './snapshot.ts'
+import { TextBlocks } from './text-blocks.ts'
 
 const GZIP = { level: constants.Z_BEST_SPEED, chunkSize: 256 * 1024 }
 
@@ -16,10 +17,13 @@ export interface ForeignText {
 /** One rendering, which several scrapes may share. It stays in pieces: to join 12 MB takes the thread for milliseconds. */
 export class Rendering {
   readonly pieces: readonly Buffer[]
+  readonly #blocks: TextBlocks | null
   #gzipped: Promise<readonly Buffer[]> | undefined
 
-  constructor(pieces: readonly Buffer[]) {
+  /** @param blocks where the pieces lie, and go back to; null = nowhere. */
+  constructor(pieces: readonly Buffer[], blocks: TextBlocks | null = null) {
     this.pieces = pieces
+    this.#blocks = blocks
   }
 
   /** All of it, joined anew by each call. */
@@ -31,6 +35,13 @@ export class Rendering {
   gzipped(): Promise<readonly Buffer[]> {
     this.#gzipped ??= compressed(this.pieces)
     return this.#gzipped
+  }
+
+  /** Everybody has been sent it: its memory is used again. To be called once at most; without it the memory is collected. */
+  release(): void {
+    const give = () => this.#blocks?.give(this.pieces)
+    if (this.#gzipped === undefined) give()
+    else void this.#gzipped.then(give, give) // the compressor may still be reading
   }
 }
 
@@ -47,6 +58,7 @@ export class Exposition {
   readonly #reader: SnapshotReader
   readonly #foreign: ForeignText | null
   readonly #pause: () => Promise<unknown>
+  readonly #blocks = new TextBlocks()
   readonly #running = new Map<TextFormat, Promise<Rendering>>()
   #last: Promise<unknown> = Promise.resolve()
 
@@ -68,12 +80,12 @@ export class Exposition {
 
   async #render(format: TextFormat): Promise<Rendering> {
     const pieces: Buffer[] = []
-    for (const piece of renderPieces(this.#reader.take(), format)) {
+    for (const piece of renderPieces(this.#reader.take(), format, SLICE_LINES, this.#blocks)) {
       pieces.push(piece)
       await this.#pause()
     }
     if (this.#foreign !== null) pieces.push(Buffer.from(await this.#foreign.text(format)))
     if (format === 'openmetrics') pieces.push(Buffer.from('# EOF\n'))
-    return new Rendering(pieces)
+    return new Rendering(pieces, this.#blocks)
   }
 }

@@ -2,6 +2,7 @@ import { ByteText } from './byte-text.ts'
 import type { Metric } from './define.ts'
 import type { Family } from './families.ts'
 import type { FamilyVisitor, Series } from './series.ts'
+import { TextBlocks } from './text-blocks.ts'
 
 export type TextFormat = 'text' | 'openmetrics'
 
@@ -96,14 +97,15 @@ class FamilyWriter implements FamilyVisitor {
 
 /**
  * The exposition of a snapshot in UTF-8, in pieces of about `sliceLines` sample lines. A caller that lets other work
- * run between pieces keeps the thread responsive. No closing `# EOF`: `exposition.ts` adds it after all parts.
+ * run between pieces keeps the thread responsive. They lie in `blocks`. No closing `# EOF`: `exposition.ts` adds it after all parts.
  */
 export function* renderPieces(
   families: readonly Family[],
   format: TextFormat,
   sliceLines = SLICE_LINES,
+  blocks = new TextBlocks(),
 ): Generator<Buffer> {
-  const text = new ByteText()
+  const text = new ByteText(blocks)
   let lines = 0
   for (const family of families) {
     const { metric } = family
@@ -117,9 +119,9 @@ export function* renderPieces(
       lines += (to - from) * linesPerPlace
       from = to
       if (lines < sliceLines) continue
-      yield text.take()
+      yield* text.take()
       lines = 0
     }
   }
-  if (text.length > 0) yield text.take()
+  yield* text.take()
 }

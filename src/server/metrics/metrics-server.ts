@@ -159,7 +159,9 @@ export class MetricsServer {
     response.once('close', () => {
       deadline.cancel()
       readers.delete(response)
-      if (readers.size === 0) this.#readers.delete(rendering)
+      if (readers.size > 0) return
+      this.#readers.delete(rendering)
+      rendering.release()
     })
     const [oldest] = this.#readers.values()
     if (this.#readers.size > RENDERINGS_MAX) for (const late of oldest!) late.destroy()
