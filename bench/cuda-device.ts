@@ -32,7 +32,7 @@ device.open(POOL_BYTES, new Uint8Array(POOL_BYTES))
 // On a GPU no copy takes this processor's time or caches.
 standIn.control('move 0')
 const stream = device.createStream()
-const layout = device.addLayout(0, {
+const layout = device.addLayout(new Array<number>(PLANES).fill(0), {
   planes: Array.from({ length: PLANES }, (_, plane) => (plane * POOL_BYTES) / PLANES),
   blockStride: PIECE_BYTES,
   blockBytes: PIECE_BYTES,

@@ -21,14 +21,22 @@ import type { PromptHasher } from './prompt-hasher.ts'
 // An owner that dies renews no more. Until its time has passed the mapping keeps its memory in place, so a copy under
 // way never touches memory of somebody else.
 
-/** GPU memory that a process shares: blocks of one rank of a model. */
+/** `bytes` from `offset` of the allocation that an IPC handle names. */
+export interface SharedPart {
+  readonly handle: Uint8Array
+  readonly offset: number
+  readonly bytes: number
+}
+
+/**
+ * GPU memory that a process shares: blocks of one rank of a model. Several allocations (vLLM has one a layer) count as one
+ * pool, one behind the other: `planes` are offsets in that.
+ */
 export interface PoolRequest extends PagedLayout {
   readonly model: string
   readonly ranks: number
   readonly rank: number
-  readonly handle: Uint8Array
-  readonly offset: number
-  readonly bytes: number
+  readonly allocations: readonly SharedPart[]
   /** Words by which its kernels and copies wait for each other. */
   readonly timeline?: TimelineRequest
   readonly ttlMs: number
@@ -71,7 +79,8 @@ export interface PoolCopyResult {
 interface Pool {
   readonly model: RegisteredModel
   readonly rank: number
-  readonly number: number
+  /** Of the device: one for each allocation. */
+  readonly numbers: readonly number[]
   readonly layout: number
   readonly blocksPerChunk: number
   readonly bytes: number
@@ -106,7 +115,7 @@ export class AttachedPools {
   attach(request: PoolRequest): { poolId: string; blocksPerChunk: number; ttlMs: number } {
     const device = this.#device()
     const model = this.#modelOf(request)
-    const { rank, handle, offset, bytes, planes, blockStride, blockBytes, ttlMs } = request
+    const { rank, allocations, planes, blockStride, blockBytes, ttlMs } = request
     if (rank >= model.ranks) throw refused('rank', `the model has ${model.ranks} ranks`)
     const blocksPerChunk = model.shardBytes / (planes.length * blockBytes)
     if (!Number.isInteger(blocksPerChunk)) {
@@ -115,16 +124,20 @@ export class AttachedPools {
     if (this.#pools.size >= POOLS_MAX) {
       throw new CacheError('NO_ROOM', `${POOLS_MAX} pools are attached, which is the limit`)
     }
-    const number = device.importPool(handle, offset, bytes)
+    const numbers: number[] = []
     try {
-      const layout = device.addLayout(number, { planes, blockStride, blockBytes })
+      for (const { handle, offset, bytes } of allocations) numbers.push(device.importPool(handle, offset, bytes))
+      const placed = placesOf(planes, allocations)
+      const pools = placed.map(({ allocation }) => numbers[allocation]!)
+      const layout = device.addLayout(pools, { planes: placed.map(({ offset }) => offset), blockStride, blockBytes })
+      const bytes = allocations.reduce((sum, one) => sum + one.bytes, 0)
       const timeline = request.timeline === undefined ? null : this.#parts.timelines.open(device, request.timeline)
       const poolId = randomUUID()
       const expiresMs = this.#clock.nowMs() + ttlMs
-      this.#pools.set(poolId, { model, rank, number, layout, blocksPerChunk, bytes, timeline, ttlMs, expiresMs })
+      this.#pools.set(poolId, { model, rank, numbers, layout, blocksPerChunk, bytes, timeline, ttlMs, expiresMs })
       return { poolId, blocksPerChunk, ttlMs }
     } catch (error) {
-      device.closePool(number)
+      for (const number of numbers) device.closePool(number)
       throw error
     }
   }
@@ -142,7 +155,7 @@ export class AttachedPools {
     this.#pools.delete(poolId)
     pool.timeline?.close()
     const { device } = this.#engine.device!
-    if (isSharing(device)) device.closePool(pool.number)
+    if (isSharing(device)) for (const number of pool.numbers) device.closePool(number)
     return true
   }
 
@@ -276,6 +289,20 @@ export class AttachedPools {
     if (device !== undefined && isSharing(device)) return device
     throw new CacheError('DEVICE_UNAVAILABLE', 'this engine has no GPU that other processes can share')
   }
+}
+
+/** In which allocation each plane lies, and where there. @throws CacheError BAD_REQUEST when it lies in none */
+function placesOf(planes: readonly number[], allocations: readonly SharedPart[]) {
+  return planes.map((plane) => {
+    let offset = plane
+    const allocation = allocations.findIndex(({ bytes }) => {
+      if (offset < bytes) return true
+      offset -= bytes
+      return false
+    })
+    if (allocation < 0) throw refused('planes', 'a plane begins beyond the pool')
+    return { allocation, offset }
+  })
 }
 
 function refused(field: string, reason: string): CacheError {

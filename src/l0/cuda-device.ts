@@ -153,9 +153,9 @@ export class CudaDevice implements SharingDevice {
     native.submitRuns(this.#number(done), stream, isStore, count, firstBlocks, skipBytes, hostOffsets, rowBytes)
   }
 
-  /** Number of a layout in a pool. @throws CacheError BAD_REQUEST when it does not lie within the pool */
-  addLayout(pool: number, { planes, blockStride, blockBytes }: PagedLayout): number {
-    const made = this.#require().addLayout(pool, Float64Array.from(planes), blockStride, blockBytes)
+  /** Number of a layout; `pools[i]` is that of plane i. @throws CacheError BAD_REQUEST when one does not lie within its pool */
+  addLayout(pools: readonly number[], { planes, blockStride, blockBytes }: PagedLayout): number {
+    const made = this.#require().addLayout(Int32Array.from(pools), Float64Array.from(planes), blockStride, blockBytes)
     if (typeof made === 'string') throw new CacheError('BAD_REQUEST', `The layout cannot be used: ${made}.`)
     return made
   }

@@ -105,8 +105,9 @@ export interface PagedBatch {
   readonly shards: number
 }
 
-/** Where the blocks of a model lie in a pool: the same block ids in each plane. Bytes. */
+/** Where the blocks of a model lie: the same block ids in each plane. Bytes. */
 export interface PagedLayout {
+  /** Where block 0 of each plane lies in its pool. */
   readonly planes: readonly number[]
   readonly blockStride: number
   readonly blockBytes: number
@@ -116,8 +117,8 @@ export interface PagedLayout {
 export interface SharingDevice extends Device {
   readonly sharesPools: true
 
-  /** Number of a layout in a pool. @throws CacheError BAD_REQUEST when it does not lie within the pool */
-  addLayout(pool: number, layout: PagedLayout): number
+  /** Number of a layout; `pools[i]` is that of plane i. @throws CacheError BAD_REQUEST when one does not lie within its pool */
+  addLayout(pools: readonly number[], layout: PagedLayout): number
 
   /**
    * Opens a pool of another process: `bytes` from `offset` of the allocation that the 64 bytes of `handle` name. The

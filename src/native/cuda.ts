@@ -111,8 +111,8 @@ export interface CudaFunctions {
    * transfer follows stays as it is until its fence. Kept until the device is closed.
    */
   useBlocks(next: Int32Array, blockBytes: number): void
-  /** Number of the layout, or why it cannot be. `planes`: byte offsets of block 0 in each plane. */
-  addLayout(pool: number, planes: Float64Array, blockStride: number, blockBytes: number): number | string
+  /** Number of the layout, or why it cannot be. `pools`: of each plane; `planes`: byte offsets of block 0 there. */
+  addLayout(pools: Int32Array, planes: Float64Array, blockStride: number, blockBytes: number): number | string
   /** The 64 bytes by which another process opens the pool, or why there are none. */
   exportPool(): Uint8Array | string
   /** Number of the pool, or why it cannot be opened. Pool 0 is the device's own. */

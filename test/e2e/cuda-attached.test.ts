@@ -76,6 +76,18 @@ class Peer {
   }
 }
 
+/** A pool of one allocation. */
+function poolOf({ handle }: Peer) {
+  return {
+    model: MODEL.model,
+    ipc_handle: handle,
+    bytes: POOL_BYTES,
+    planes: Array.from({ length: PLANES }, (_, plane) => plane * PLANE_BYTES),
+    block_stride: BLOCK_BYTES,
+    block_bytes: BLOCK_BYTES,
+  }
+}
+
 describe('an inference process that shares its GPU memory', skipUnless(library !== '', String(driver)), () => {
   let folder: string
   let engine: EngineProcess
@@ -104,16 +116,7 @@ describe('an inference process that shares its GPU memory', skipUnless(library !
     return { status: answer.status, body: text === '' ? null : JSON.parse(text) }
   }
 
-  const attach = async (more: object = {}) =>
-    post('/v1/device/pools', {
-      model: MODEL.model,
-      ipc_handle: peer.handle,
-      bytes: POOL_BYTES,
-      planes: Array.from({ length: PLANES }, (_, plane) => plane * PLANE_BYTES),
-      block_stride: BLOCK_BYTES,
-      block_bytes: BLOCK_BYTES,
-      ...more,
-    })
+  const attach = async (more: object = {}) => post('/v1/device/pools', { ...poolOf(peer), ...more })
   const tokens = Array.from({ length: 2 * CHUNK_TOKENS + 7 }, (_, i) => i)
 
   it('has its blocks stored and loaded back into other blocks, byte for byte', async () => {
@@ -136,6 +139,51 @@ describe('an inference process that shares its GPU memory', skipUnless(library !
     expect(elsewhere.body).toMatchObject({ chunks: 0 })
     expect((await post(path, undefined, 'DELETE')).status).toBe(204)
     expect((await post(`${path}/load`, { tokens, blocks: to })).status).toBe(404)
+  })
+
+  it('may have its planes in several allocations, as vLLM has one a layer', async () => {
+    // The second one belongs to another process here; the engine cannot tell.
+    const second = await Peer.start()
+    try {
+      const half = (PLANES / 2) * PLANE_BYTES
+      const allocations = [
+        { ipc_handle: peer.handle, bytes: half },
+        { ipc_handle: second.handle, offset: half, bytes: half },
+      ]
+      const { ipc_handle: _, bytes: __, ...rest } = poolOf(peer)
+      const { status, body: pool } = await post('/v1/device/pools', { ...rest, allocations })
+      expect(status, JSON.stringify(pool)).toBe(200)
+      const halves = [peer, second]
+      const placesOf = (block: number) =>
+        Array.from({ length: PLANES }, (_, plane) => ({
+          owner: halves[Math.trunc((2 * plane) / PLANES)]!,
+          at: `${plane * PLANE_BYTES + block * BLOCK_BYTES} ${BLOCK_BYTES}`,
+          plane,
+        }))
+      const from = [31, 3, 12, 0, 7, 5, 6, 20]
+      const to = [1, 2, 4, 8, 9, 10, 11, 13]
+      for (const [i, block] of from.entries()) {
+        for (const { owner, at, plane } of placesOf(block)) await owner.ask(`fill ${at} ${10 * (i + 1) + plane}`)
+      }
+      const path = `/v1/device/pools/${pool.pool_id}`
+      expect((await post(`${path}/store`, { tokens, blocks: from })).body).toMatchObject({ chunks: 2 })
+      expect((await post(`${path}/load`, { tokens, blocks: to })).body).toMatchObject({ chunks: 2 })
+      for (const [i, block] of to.entries()) {
+        for (const { owner, at, plane } of placesOf(block)) {
+          expect(await owner.ask(`read ${at}`), `block ${block}, plane ${plane}`).toBe(String(10 * (i + 1) + plane))
+        }
+      }
+      expect((await post(path, undefined, 'DELETE')).status).toBe(204)
+      await until('both mappings are closed', async () => ((await importedPools()) === 0 ? true : undefined))
+      // One that cannot be opened: the other is closed again.
+      const broken = [allocations[0]!, { ipc_handle: '00'.repeat(64), bytes: half }]
+      expect((await post('/v1/device/pools', { ...rest, allocations: broken })).status).toBe(409)
+      await until('nothing stays open', async () => ((await importedPools()) === 0 ? true : undefined))
+      expect((await attach({ allocations })).status).toBe(400)
+      expect((await post('/v1/device/pools', rest)).status).toBe(400)
+    } finally {
+      await second.kill()
+    }
   })
 
   it('is refused a layout, a block or a handle that does not fit, and nothing stays open', async () => {

@@ -207,7 +207,7 @@ it('names the piece, the block or the row that lies outside of its memory, and g
     const batch = batchOf('load', 5)
     batch.hostOffsets[3] = MIB
     device.submit(stream, batch, done)
-    const layout = device.addLayout(0, { planes: [0, MIB / 2], blockStride: KIB, blockBytes: KIB })
+    const layout = device.addLayout([0, 0], { planes: [0, MIB / 2], blockStride: KIB, blockBytes: KIB })
     const hostOffsets = Float64Array.of(0, 8 * KIB)
     const paged = { direction: 'load', layout, blockCount: 4, hostOffsets, shards: 2 } as const
     device.submitPaged(stream, { ...paged, blocks: Int32Array.of(0, 1, 512, 3) }, done)

@@ -126,7 +126,7 @@ int runPeer(const std::string& library) {
   IpcHandle handle{};
   if (!open(device, library) || !device.gpu->exportPool(handle, reason)) return 1;
   const int lane = device.gpu->createStream();
-  const int layout = device.gpu->addLayout({0, {0}, BLOCK_BYTES, BLOCK_BYTES}, reason);
+  const int layout = device.gpu->addLayout({{{0, 0}}, BLOCK_BYTES, BLOCK_BYTES}, reason);
   fill(device.host, 1);
   device.gpu->signal(static_cast<std::size_t>(lane), 0, WORD_AT, 0);
   submitAll(*device.gpu, lane, layout, false);
@@ -149,7 +149,7 @@ bool checkPeers(const std::string& library) {
   bool isFine = open(device, library) && hear(child.in, handle.reserved, sizeof handle.reserved);
   std::string reason = isFine ? "" : "no pool to share: " + device.reason;
   const int pool = isFine ? device.gpu->importPool(handle, 0, ALL_BYTES, reason) : -1;
-  const PagedLayout whole{static_cast<std::uint32_t>(pool), {0}, BLOCK_BYTES, BLOCK_BYTES};
+  const PagedLayout whole{{{static_cast<std::uint32_t>(pool), 0}}, BLOCK_BYTES, BLOCK_BYTES};
   const int layout = pool < 0 ? -1 : device.gpu->addLayout(whole, reason);
   const int lane = layout < 0 ? -1 : device.gpu->createStream();
   isFine = lane >= 0 && readPeer(device, lane, layout, 1);
@@ -183,7 +183,7 @@ int runLoss(const std::string& library) {
   std::string reason;
   if (!open(device, library)) return 1;
   const int lane = device.gpu->createStream();
-  const int layout = device.gpu->addLayout({0, {0}, BLOCK_BYTES, BLOCK_BYTES}, reason);
+  const int layout = device.gpu->addLayout({{{0, 0}}, BLOCK_BYTES, BLOCK_BYTES}, reason);
   submitAll(*device.gpu, lane, layout, false);
   const bool wasFine = device.fences.waitFor(1);
   // The kernel, on descriptions that lie nowhere.

@@ -8,6 +8,7 @@ import { skipUnless } from '../support/skip-unless.ts'
 import { standInDriver } from '../support/stand-in-driver.ts'
 
 const driver = await standInDriver()
+const SCRIPT = join(import.meta.dirname, 'run.sh')
 const library = typeof driver === 'string' ? '' : driver.library
 
 /** Runs the script without its peers. Its exit code, its lines and the file that it writes. */
@@ -22,15 +23,15 @@ async function run(more: Record<string, string>) {
     CXXFLAGS: '-O0',
     ...more,
   }
-  const ended = promisify(execFile)('sh', [join(import.meta.dirname, 'run.sh'), file], { env })
-  const { code = 0, stdout } = await ended.catch((error: { code: number; stdout: string }) => error as never)
-  const lines = (stdout as string)
+  const ended: Promise<{ code?: number; stdout: string }> = promisify(execFile)('sh', [SCRIPT, file], { env })
+  const { code = 0, stdout } = await ended.catch((error: { code: number; stdout: string }) => error)
+  const lines = stdout
     .trim()
     .split('\n')
     .map((line) => JSON.parse(line))
   const written = JSON.parse(readFileSync(file, 'utf8')).lines
   rmSync(folder, { recursive: true })
-  return { code: code as number, lines, written }
+  return { code, lines, written }
 }
 
 // What the script finds on a GPU is for people; that it runs to its end is tested here.

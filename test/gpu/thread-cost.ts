@@ -22,7 +22,7 @@ if (!driver.available) throw new Error(driver.reason)
 const device = new CudaDevice({ library, ordinal: 0, measureSeconds: 0.6 }, driver)
 device.open(POOL_BYTES, new Uint8Array(POOL_BYTES))
 const stream = device.createStream()
-const layout = device.addLayout(0, {
+const layout = device.addLayout(new Array<number>(PLANES).fill(0), {
   planes: Array.from({ length: PLANES }, (_, plane) => (plane * POOL_BYTES) / PLANES),
   blockStride: BLOCK_BYTES,
   blockBytes: BLOCK_BYTES,

@@ -256,15 +256,20 @@ export interface QuotaList {
   readonly leftOut: number
 }
 
+/** `bytes` from `offset` of an allocation of GPU memory; `handle` is CUDA's IPC handle of it, 64 bytes. */
+export interface SharedMemoryPart {
+  readonly handle: Uint8Array
+  readonly offset: number
+  readonly bytes: number
+}
+
 /** GPU memory of an inference process: the blocks of one rank of a model. Bytes. */
 export interface PoolToAttach {
   readonly model: string
   readonly ranks: number
   readonly rank: number
-  /** 64 bytes: CUDA's IPC handle of the allocation. */
-  readonly handle: Uint8Array
-  readonly offset: number
-  readonly bytes: number
+  /** They count as one pool, one behind the other. */
+  readonly allocations: readonly SharedMemoryPart[]
   /** Where block 0 lies in each plane, from the start of the pool. */
   readonly planes: readonly number[]
   readonly blockStride: number

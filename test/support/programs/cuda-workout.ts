@@ -84,7 +84,14 @@ const work: readonly ((device: CudaFunctions) => unknown)[] = [
     pending += 1
   },
   (device) => device.useBlocks(blocksOf(BLOCKS).fill(-1, BLOCKS - 1), next(9) === 0 ? 0 : BLOCK_BYTES),
-  (device) => device.addLayout(next(2), numbers(next(4), POOL_BYTES / 2), BLOCK_BYTES * (1 + next(2)), BLOCK_BYTES),
+  (device) => {
+    const planes = numbers(next(4), POOL_BYTES / 2)
+    const pools = Int32Array.from(
+      { length: planes.length + (next(9) === 0 ? 1 : 0) },
+      () => next(3) - (next(9) === 0 ? 1 : 0),
+    )
+    return device.addLayout(pools, planes, BLOCK_BYTES * (1 + next(2)), BLOCK_BYTES)
+  },
   (device) => {
     const handle = device.exportPool()
     if (typeof handle === 'string') return

@@ -5,22 +5,26 @@
 
 namespace kvtier {
 
-// addLayout(pool, planes, blockStride, blockBytes)
+// addLayout(pools, planes, blockStride, blockBytes)
 napi_value addLayout(Handle& handle, Arguments& arguments) {
   cuda::PagedLayout layout;
-  layout.pool = static_cast<std::uint32_t>(arguments.index(0, kMostNumbers));
+  const Bytes pools = arguments.words(0, sizeof(std::int32_t));
   const Bytes planes = arguments.words(1, sizeof(double));
   layout.blockStride = arguments.index(2, static_cast<std::size_t>(kMostBytes));
   layout.blockBytes = arguments.index(3, static_cast<std::size_t>(kMostBytes));
+  if (arguments.ok() && pools.length != planes.length) arguments.range("each plane has a pool");
   if (!arguments.ok()) return nullptr;
   for (std::size_t i = 0; i < planes.length; i += 1) {
     double plane = 0;
+    std::int32_t pool = 0;
+    std::memcpy(&pool, pools.data + i * sizeof pool, sizeof pool);
     std::memcpy(&plane, planes.data + i * sizeof plane, sizeof plane);
     if (!(plane >= 0) || plane > kMostBytes || std::floor(plane) != plane) {
       arguments.range("a plane is a whole number of bytes");
       return nullptr;
     }
-    layout.planes.push_back(static_cast<std::uint64_t>(plane));
+    // A negative number is that of no pool either.
+    layout.planes.push_back({static_cast<std::uint32_t>(pool), static_cast<std::uint64_t>(plane)});
   }
   std::string reason;
   const int made = handle.gpu->addLayout(std::move(layout), reason);

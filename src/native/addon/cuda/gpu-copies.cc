@@ -28,7 +28,7 @@ Result Gpu::addCopy(Transfer& transfer, const Pool& pool, double deviceOffset, d
   const auto bytes = static_cast<std::uint64_t>(length);
   if (device + bytes > pool.bytes || host + bytes > options_.hostBytes) return INVALID_VALUE;
   const Copy copy{pool.base + device, options_.host + host, bytes};
-  if (!transfer.copies.empty()) {
+  if (transfer.copies.size() > transfer.mergeFrom) {
     Copy& last = transfer.copies.back();
     if (last.device + last.bytes == copy.device && last.host + last.bytes == copy.host) {
       last.bytes += bytes;
@@ -62,18 +62,22 @@ Result Gpu::prepareListed(Transfer& transfer) {
 Result Gpu::preparePaged(Transfer& transfer) {
   if (static_cast<std::size_t>(transfer.layout) >= layouts_.size()) return INVALID_VALUE;
   const PagedLayout& layout = layouts_[static_cast<std::size_t>(transfer.layout)];
-  const Pool& pool = pools_[layout.pool];
-  if (!pool.isOpen) return INVALID_VALUE;
   const std::size_t perShard = transfer.blocksPerShard;
   if (perShard == 0 || transfer.hostOffsets.size() * perShard != transfer.blocks.size()) return INVALID_VALUE;
   const auto blockBytes = static_cast<double>(layout.blockBytes);
+  std::uint32_t lastPool = layout.planes[0].pool;
   for (std::size_t shard = 0; shard < transfer.hostOffsets.size(); shard += 1) {
     double host = transfer.hostOffsets[shard];
     const std::int32_t* blocks = transfer.blocks.data() + shard * perShard;
-    for (const std::uint64_t plane : layout.planes) {
+    for (const Plane& plane : layout.planes) {
+      const Pool& pool = pools_[plane.pool];
+      if (!pool.isOpen) return INVALID_VALUE;
+      // Two allocations may lie side by side: one copy over both is refused by the driver.
+      if (plane.pool != lastPool) transfer.mergeFrom = transfer.copies.size();
+      lastPool = plane.pool;
       for (std::size_t i = 0; i < perShard; i += 1, host += blockBytes) {
         if (blocks[i] < 0) return refused(transfer, shard * perShard + i);
-        const auto at = static_cast<double>(plane + static_cast<std::uint64_t>(blocks[i]) * layout.blockStride);
+        const auto at = static_cast<double>(plane.offset + static_cast<std::uint64_t>(blocks[i]) * layout.blockStride);
         const Result result = addCopy(transfer, pool, at, host, blockBytes);
         if (result != SUCCESS) return refused(transfer, shard * perShard + i);
       }
@@ -119,12 +123,12 @@ void Gpu::useBlocks(const BlockLists& lists) {
 int Gpu::addLayout(PagedLayout layout, std::string& reason) {
   int number = -1;
   const bool isDone = onDevice([&] {
-    const bool isKnown = layout.pool < pools_.size() && pools_[layout.pool].isOpen;
-    if (!isKnown) reason = "the pool is not open";
-    else if (layout.planes.empty() || layout.blockBytes == 0) reason = "a layout has planes and blocks";
+    if (layout.planes.empty() || layout.blockBytes == 0) reason = "a layout has planes and blocks";
     else if (layout.blockStride < layout.blockBytes) reason = "blocks overlap";
-    for (const std::uint64_t plane : layout.planes) {
-      if (isKnown && plane + layout.blockBytes > pools_[layout.pool].bytes) reason = "a plane begins beyond the pool";
+    for (const Plane& plane : layout.planes) {
+      const bool isKnown = plane.pool < pools_.size() && pools_[plane.pool].isOpen;
+      if (!isKnown) reason = "the pool is not open";
+      else if (plane.offset + layout.blockBytes > pools_[plane.pool].bytes) reason = "a plane begins beyond the pool";
     }
     if (!reason.empty()) return;
     layouts_.push_back(layout);

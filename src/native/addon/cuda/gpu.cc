@@ -153,6 +153,7 @@ void Gpu::start(std::unique_ptr<Transfer> owned) {
   transfer.after.swap(lane.after);
   lane.after.clear();
   transfer.copies.clear();
+  transfer.mergeFrom = 0;
   fail(transfer, lane.broken);
   lane.broken = SUCCESS;
   fail(transfer, lost_.load());

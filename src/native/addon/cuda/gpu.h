@@ -47,11 +47,15 @@ struct OpenFailure {
   std::string reason;
 };
 
-/** Where blocks lie in a pool: the same blocks in each plane (K or V of a layer, or a whole tensor of all layers). */
-struct PagedLayout {
+/** Where block 0 of a plane lies: K or V of a layer, or a whole tensor of all layers. */
+struct Plane {
   std::uint32_t pool = 0;
-  /** Byte offsets of block 0 of each plane. */
-  std::vector<std::uint64_t> planes;
+  std::uint64_t offset = 0;
+};
+
+/** Where blocks lie: the same blocks in each plane. Planes may be of several pools. */
+struct PagedLayout {
+  std::vector<Plane> planes;
   std::uint64_t blockStride = 0;
   std::uint64_t blockBytes = 0;
 };
@@ -96,6 +100,8 @@ struct Transfer {
   std::uint64_t rowBytes = 0;
 
   std::vector<Copy> copies;
+  /** Copies before this one are of another allocation: no later one may go on from them. */
+  std::size_t mergeFrom = 0;
   std::vector<AfterFence> after;
   std::shared_ptr<EventPair> events;
   bool hasEnd = false;

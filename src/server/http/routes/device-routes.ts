@@ -1,7 +1,9 @@
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { CacheError } from '../../../core/errors.ts'
 import { type Api, type ApiParts, layoutOf, unregistered } from '../api.ts'
+import type { SharedMemoryPart } from '../engine-port.ts'
 import {
+  badRequest,
   CacheSalt,
   Count,
   checkNames,
@@ -18,17 +20,35 @@ import { handleOf, IpcHandle, Point, TimelineBody, timelineOf } from './borrower
 const BYTES_MAX = Number.MAX_SAFE_INTEGER
 const PLANES_MAX = 4096
 const BLOCKS_MAX = 1_048_576
+const ALLOCATIONS_MAX = 1024
 const TTL_SECONDS = 60
 
 const Bytes = Type.Integer({ minimum: 0, maximum: BYTES_MAX, format: 'int64' })
+const Offset = Type.Integer({ minimum: 0, maximum: BYTES_MAX, description: 'Of the pool in it; 0.' })
+const Allocation = Type.Object(
+  {
+    ipc_handle: IpcHandle,
+    offset: Type.Optional(Offset),
+    bytes: Type.Integer({ minimum: 1, maximum: BYTES_MAX, description: 'Of it that are of the pool.' }),
+  },
+  { additionalProperties: false },
+)
 const PoolBody = Type.Object(
   {
     model: ModelName,
     ranks: Type.Optional(Ranks),
     rank: Type.Optional(Type.Integer({ minimum: 0, maximum: 65_535, description: 'Whose blocks these are; 0.' })),
-    ipc_handle: IpcHandle,
-    offset: Type.Optional(Type.Integer({ minimum: 0, maximum: BYTES_MAX, description: 'Of the pool in it; 0.' })),
-    bytes: Type.Integer({ minimum: 1, maximum: BYTES_MAX, description: 'Of the pool.' }),
+    ipc_handle: Type.Optional(IpcHandle),
+    offset: Type.Optional(Offset),
+    bytes: Type.Optional(Type.Integer({ minimum: 1, maximum: BYTES_MAX, description: 'Of the pool.' })),
+    allocations: Type.Optional(
+      Type.Array(Allocation, {
+        minItems: 1,
+        maxItems: ALLOCATIONS_MAX,
+        description:
+          'In place of ipc_handle, offset and bytes: a pool of several, which count as one behind the other.',
+      }),
+    ),
     planes: Type.Array(Bytes, {
       minItems: 1,
       maxItems: PLANES_MAX,
@@ -79,6 +99,16 @@ export function deviceRoutes(api: Api, parts: ApiParts): void {
   addCopies(api, parts)
 }
 
+/** What a pool is made of, in either form of the body. */
+function allocationsOf({ allocations, ipc_handle, offset, bytes }: Static<typeof PoolBody>): SharedMemoryPart[] {
+  const isOne = ipc_handle !== undefined && bytes !== undefined
+  if (isOne && allocations === undefined) return [{ handle: handleOf(ipc_handle), offset: offset ?? 0, bytes }]
+  if (allocations === undefined || ipc_handle !== undefined || offset !== undefined || bytes !== undefined) {
+    throw badRequest('allocations', 'a pool is ipc_handle and bytes, or allocations')
+  }
+  return allocations.map((one) => ({ handle: handleOf(one.ipc_handle), offset: one.offset ?? 0, bytes: one.bytes }))
+}
+
 function addPools(api: Api, { engine }: ApiParts): void {
   const config = { scope: 'inference' } as const
   const attach = {
@@ -89,17 +119,16 @@ function addPools(api: Api, { engine }: ApiParts): void {
     response: { 200: Attached, ...errorAnswers },
   }
   api.post('/v1/device/pools', { schema: attach, config }, async (request) => {
-    const { model, ranks, rank = 0, ipc_handle, offset = 0, bytes, planes, ttl_seconds = TTL_SECONDS } = request.body
+    const { model, ranks, rank = 0, planes, ttl_seconds = TTL_SECONDS } = request.body
     checkNames({ model })
+    const allocations = allocationsOf(request.body)
     const layout = await layoutOf(engine, model, ranks)
     if (layout === undefined) throw unregistered(model, ranks)
     const attached = await engine.attachPool({
       model,
       ranks: layout.ranks,
       rank,
-      handle: handleOf(ipc_handle),
-      offset,
-      bytes,
+      allocations,
       planes,
       blockStride: request.body.block_stride,
       blockBytes: request.body.block_bytes,
