@@ -154,6 +154,23 @@ describe('what is no request', () => {
   })
 })
 
+describe('a request that does not arrive in time', () => {
+  const type = 'content-type: application/json\r\ncontent-length: 100\r\n\r\n'
+
+  it.each([
+    ['stops in its headers', 'GET /healthz HTTP/1.1\r\nhost: localhost\r\n'],
+    ['stops in its body', `POST /v1/lookup HTTP/1.1\r\nhost: localhost\r\n${type}{`],
+    ['never begins', ''],
+  ])('and %s is answered, and its connection closed', async (_name, text) => {
+    const hurried = await HttpHarness.start({ requestTimeoutMs: 200 })
+    port = Number((await hurried.service.listen()).split(':')[1])
+    const answer = await answerOf(await raw(text))
+    expect(answer).toMatch(/^HTTP\/1\.1 408 /)
+    expect(JSON.parse(answer.split('\r\n\r\n')[1]!).error).toMatchObject({ code: 'REQUEST_TIMEOUT' })
+    await hurried.close()
+  })
+})
+
 describe('a stopping server', () => {
   it('finishes what is under way, and ends its connection', async () => {
     const head = `PUT ${URL_PATH}?model=m&parent=root HTTP/1.1\r\nhost: localhost\r\n`
