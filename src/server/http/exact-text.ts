@@ -31,7 +31,8 @@ function checkQuery({ url }: FastifyRequest): void {
   }
 }
 
-function checkEncoding({ headers }: FastifyRequest): void {
+function checkEncoding({ method, headers }: FastifyRequest): void {
+  if (method === 'GET' || method === 'HEAD') return // no body is looked at
   const encoding = headers['content-encoding'] ?? 'identity'
   if (encoding.toLowerCase() === 'identity') return
   throw new HttpError('UNSUPPORTED_MEDIA_TYPE', 'the body is encoded, and bodies are taken as they are only')

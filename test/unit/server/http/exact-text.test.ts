@@ -64,6 +64,11 @@ describe('a JSON body', () => {
   })
 })
 
+it('passes over an encoding where no body is looked at', async () => {
+  const headers = { 'content-encoding': 'gzip' }
+  expect((await harness.service.api.inject({ method: 'GET', url: '/healthz', headers })).statusCode).toBe(200)
+})
+
 describe('a query string', () => {
   const chunk = `/v1/chunks/${'ab'.repeat(32)}?model=m`
 
