@@ -20,6 +20,8 @@ export class ActivityWriter {
   readonly #newestBefore: StatementSync
   readonly #terms = new Map<string, number>()
   readonly #kinds = new Map<string, number>()
+  /** Whether the last trim found too much: then it goes on down to TRIM_TO. */
+  #isShrinking = false
 
   constructor(database: DatabaseSync) {
     this.#database = database
@@ -64,7 +66,6 @@ export class ActivityWriter {
     if (isOver && count === 0) count += this.#remove(2n ** 63n - 1n)
     return count
   }
-  #isShrinking = false
 
   /** Bytes of records and indexes. Pages that are free again count no more. */
   get usedBytes(): number {

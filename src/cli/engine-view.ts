@@ -1,6 +1,5 @@
-import { formatBytes } from '../config/units.ts'
-import { shortNumber } from './progress-bar.ts'
 import { percent } from './query.ts'
+import { shortBytes, shortNumber } from './short-texts.ts'
 import { textTable } from './table.ts'
 
 /** What `GET /status` says, as far as the view shows it. */
@@ -71,8 +70,8 @@ export function engineView(status: EngineStatus, rates: EngineRates): string {
       ],
     ),
     '',
-    `L1       ${formatSize(l1.usageBytes)} of ${formatSize(l1.capacityBytes)} (${percent(l1.usageRatio)}), ` +
-      `${l1.openLeases} leases, ${formatSize(l1.quarantinedBytes)} in quarantine`,
+    `L1       ${shortBytes(l1.usageBytes)} of ${shortBytes(l1.capacityBytes)} (${percent(l1.usageRatio)}), ` +
+      `${l1.openLeases} leases, ${shortBytes(l1.quarantinedBytes)} in quarantine`,
     `lookups  ${lookups.pending} waiting, ${lookups.prefetchJobs} prefetch jobs, ${lookups.sessions} sessions`,
     `stores   ${l2.queuedStores} waiting, ${l2.inflightStores} under way`,
     '',
@@ -81,28 +80,21 @@ export function engineView(status: EngineStatus, rates: EngineRates): string {
       l2.adapters.map(({ name, type, state }) => [name, type, state]),
     ),
     '',
-    textTable(
-      [
-        { title: 'model', wraps: true },
-        { title: 'salt', wraps: true },
-        { title: 'in L1', align: 'right' as const },
-      ],
-      status.tenants
-        .slice(0, TENANTS_SHOWN)
-        .map((tenant) => [tenant.model, tenant.salt || '-', formatSize(tenant.l1UsageBytes)]),
-    ),
+    tenantTable(status.tenants),
   ]
   return lines.join('\n')
 }
 
-// To three digits: 12.3 GiB.
-function formatSize(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
-  let value = bytes
-  let unit = 0
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024
-    unit += 1
-  }
-  return unit === 0 ? formatBytes(bytes) : `${value.toPrecision(3)} ${units[unit]}`
+function tenantTable(tenants: EngineStatus['tenants']): string {
+  if (tenants.length === 0) return 'L1 holds nothing of any model.'
+  const columns = [
+    { title: 'model', wraps: true },
+    { title: 'salt', wraps: true },
+    { title: 'in L1', align: 'right' as const },
+  ]
+  const shown = tenants.slice(0, TENANTS_SHOWN)
+  return textTable(
+    columns,
+    shown.map(({ model, salt, l1UsageBytes }) => [model, salt || '-', shortBytes(l1UsageBytes)]),
+  )
 }

@@ -58,18 +58,6 @@ export interface JobAnswer {
   readonly error: string
 }
 
-/** 1.5 GiB; whole bytes below 1 KiB. */
-export function shortBytes(bytes: number): string {
-  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
-  let unit = 0
-  let value = bytes
-  while (value >= 1024 && unit < units.length - 1) {
-    value /= 1024
-    unit += 1
-  }
-  return `${unit === 0 ? value : value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${units[unit]}`
-}
-
 /** Path of an adapter in the HTTP API. */
 export function adapterPath(name: string, act = ''): string {
   return `/v1/l2/adapters/${encodeURIComponent(name)}${act}`

@@ -4,11 +4,12 @@ import { parseDurationMs } from '../config/units.ts'
 import { SystemClock } from '../core/clock.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { askEngine } from './engine-http.ts'
-import { type AdapterAnswer, adapterPath, shortBytes } from './l2-answers.ts'
+import { type AdapterAnswer, adapterPath } from './l2-answers.ts'
 import { isGood, jobText, rateOf, ratioOf } from './l2-job.ts'
 import { poll } from './poll.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { usageError } from './report-error.ts'
+import { shortBytes } from './short-texts.ts'
 
 /** The engine gives an adapter 15 s to open, and 5 s each to let go and to close. */
 const CHANGE_TIMEOUT_MS = 30_000

@@ -2,10 +2,11 @@ import { parseBytes } from '../config/units.ts'
 import { SystemClock } from '../core/clock.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { askEngine } from './engine-http.ts'
-import { type JobAnswer, shortBytes } from './l2-answers.ts'
+import type { JobAnswer } from './l2-answers.ts'
 import { poll } from './poll.ts'
-import { ProgressBar, shortDuration } from './progress-bar.ts'
+import { ProgressBar } from './progress-bar.ts'
 import { usageError } from './report-error.ts'
+import { shortBytes, shortDuration } from './short-texts.ts'
 import { textTable } from './table.ts'
 
 /** `kvtier l2 verify|stats|evacuate|jobs|cancel`: jobs of a running engine over all objects of an adapter. */

@@ -1,8 +1,8 @@
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { askEngine } from './engine-http.ts'
-import { type AdapterAnswer, adapterPath, shortBytes } from './l2-answers.ts'
-import { shortDuration } from './progress-bar.ts'
+import { type AdapterAnswer, adapterPath } from './l2-answers.ts'
 import { usageError } from './report-error.ts'
+import { shortBytes, shortDuration } from './short-texts.ts'
 import { textTable } from './table.ts'
 
 /** Objects that the engine gives at a time. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import { shortDuration, shortNumber } from './short-texts.ts'
 import type { Terminal } from './terminal.ts'
 
 const REDRAW_MS = 100
@@ -50,24 +51,4 @@ export function progressLine(label: string, ratio: number, items: number, unit: 
   const rate = seconds > 0 ? `${shortNumber(items / seconds)} ${unit}/s` : ''
   const left = share > 0 && seconds > 0.5 ? `${shortDuration((seconds * (1 - share)) / share)} left` : ''
   return [`${label} [${bar}] ${Math.floor(share * 100)} %`, rate, left].filter((part) => part !== '').join('  ')
-}
-
-/** 1234567 as `1.23M`. */
-export function shortNumber(value: number): string {
-  for (const [size, suffix] of [
-    [1e9, 'G'],
-    [1e6, 'M'],
-    [1e3, 'k'],
-  ] as const) {
-    if (value >= size) return `${(value / size).toPrecision(3)}${suffix}`
-  }
-  return value >= 100 ? value.toFixed(0) : value.toPrecision(3)
-}
-
-/** Seconds as `3 s`, `2 min 5 s` or `1 h 4 min`. */
-export function shortDuration(seconds: number): string {
-  const whole = Math.ceil(seconds)
-  if (whole < 60) return `${whole} s`
-  if (whole < 3600) return `${Math.floor(whole / 60)} min ${whole % 60} s`
-  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`
 }

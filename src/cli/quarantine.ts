@@ -1,6 +1,7 @@
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { askEngine } from './engine-http.ts'
 import { usageError } from './report-error.ts'
+import { shortBytes } from './short-texts.ts'
 import { textTable } from './table.ts'
 
 interface LateWorker {
@@ -46,8 +47,8 @@ function tableOf(workers: readonly LateWorker[]): string {
     { title: 'state' },
     { title: 'silent for' },
     { title: 'transfers' },
-    { title: 'write bytes' },
-    { title: 'read bytes' },
+    { title: 'may write' },
+    { title: 'may read' },
   ]
   const rows = workers.map((one) => [
     one.worker,
@@ -55,8 +56,8 @@ function tableOf(workers: readonly LateWorker[]): string {
     one.silent ? 'silent' : 'late',
     `${Math.round(one.silent_seconds)} s`,
     String(one.transfers),
-    String(one.write_bytes),
-    String(one.read_bytes),
+    shortBytes(one.write_bytes),
+    shortBytes(one.read_bytes),
   ])
   return textTable(columns, rows)
 }

@@ -1,9 +1,9 @@
 import { type FleetRow, fleetReport, GROUPINGS, type Grouping } from '../fleet/fleet-report.ts'
 import type { QueryRow } from '../fleet/prometheus-api.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
-import { shortNumber } from './progress-bar.ts'
 import { NO_TRAFFIC, prometheusOf } from './prometheus-option.ts'
 import { usageError } from './report-error.ts'
+import { shortNumber } from './short-texts.ts'
 import { textTable } from './table.ts'
 
 /** `kvtier query [EXPRESSION]`: a fleet through its Prometheus server. */

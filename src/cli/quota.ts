@@ -2,6 +2,7 @@ import { formatBytes, parseBytes } from '../config/units.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { askEngine } from './engine-http.ts'
 import { usageError } from './report-error.ts'
+import { shortBytes } from './short-texts.ts'
 import { textTable } from './table.ts'
 
 interface Quota {
@@ -43,9 +44,9 @@ async function list(call: CommandCall): Promise<ExitCode> {
     const rows = quotas.map((quota) => [
       JSON.stringify(quota.cache_salt),
       quota.source,
-      formatBytes(quota.l1_usage_bytes),
+      shortBytes(quota.l1_usage_bytes),
       limitText(quota.l1_bytes),
-      formatBytes(l2Usage(quota)),
+      shortBytes(l2Usage(quota)),
       limitText(quota.l2_bytes),
     ])
     rows.push(['every other', 'default', '', limitText(defaults.l1_bytes), '', limitText(defaults.l2_bytes)])

@@ -29,7 +29,8 @@ interface Job {
   timer: Timer | null
 }
 
-interface Slot {
+/** A process, or room for one, and what it has to do. */
+interface Lane {
   process: TokenizerProcess | null
   /** Oldest first. */
   readonly jobs: Job[]
@@ -46,13 +47,13 @@ interface Slot {
  */
 export class TokenizerPool {
   readonly #parts: TokenizerPoolParts
-  readonly #slots: readonly Slot[]
+  readonly #lanes: readonly Lane[]
   readonly #waiting: Job[] = []
   #isClosed = false
 
   constructor(parts: TokenizerPoolParts) {
     this.#parts = parts
-    this.#slots = Array.from({ length: parts.options.processes }, () => ({ process: null, jobs: [] }))
+    this.#lanes = Array.from({ length: parts.options.processes }, () => ({ process: null, jobs: [] }))
   }
 
   /** Requests that wait for a process. */
@@ -77,38 +78,38 @@ export class TokenizerPool {
 
   close(): void {
     this.#isClosed = true
-    const jobs = [...this.#slots.flatMap((slot) => slot.jobs.splice(0)), ...this.#waiting.splice(0)]
-    for (const slot of this.#slots) this.#endProcess(slot)
+    const jobs = [...this.#lanes.flatMap((lane) => lane.jobs.splice(0)), ...this.#waiting.splice(0)]
+    for (const lane of this.#lanes) this.#endProcess(lane)
     for (const job of jobs) this.#settle(job, () => job.reject(closed()))
   }
 
   #dispatch(): void {
     while (this.#waiting.length > 0) {
-      const slot = this.#freest()
-      if (slot === null) return
-      this.#give(slot, this.#waiting.shift()!)
+      const lane = this.#freest()
+      if (lane === null) return
+      this.#give(lane, this.#waiting.shift()!)
     }
   }
 
   /** The process with the least to do; of those, the first. */
-  #freest(): Slot | null {
-    let best: Slot | null = null
-    for (const slot of this.#slots) {
-      if (slot.jobs.length < IN_FLIGHT_MAX && slot.jobs.length < (best?.jobs.length ?? IN_FLIGHT_MAX)) best = slot
+  #freest(): Lane | null {
+    let best: Lane | null = null
+    for (const lane of this.#lanes) {
+      if (lane.jobs.length < IN_FLIGHT_MAX && lane.jobs.length < (best?.jobs.length ?? IN_FLIGHT_MAX)) best = lane
     }
     return best
   }
 
-  #give(slot: Slot, job: Job): void {
-    slot.process ??= this.#startProcess(slot)
-    const { process } = slot
-    slot.jobs.push(job)
+  #give(lane: Lane, job: Job): void {
+    lane.process ??= this.#startProcess(lane)
+    const { process } = lane
+    lane.jobs.push(job)
     job.timer?.cancel()
-    job.timer = this.#parts.clock.schedule(this.#parts.options.deadlineMs, () => this.#timeOut(slot, job))
-    const isCurrent = () => slot.process === process && slot.jobs.includes(job)
+    job.timer = this.#parts.clock.schedule(this.#parts.options.deadlineMs, () => this.#timeOut(lane, job))
+    const isCurrent = () => lane.process === process && lane.jobs.includes(job)
     const done = (settle: () => void) => {
       if (!isCurrent()) return
-      slot.jobs.splice(slot.jobs.indexOf(job), 1)
+      lane.jobs.splice(lane.jobs.indexOf(job), 1)
       this.#settle(job, settle)
       this.#dispatch()
     }
@@ -131,38 +132,40 @@ export class TokenizerPool {
     })
   }
 
-  #startProcess(slot: Slot): TokenizerProcess {
+  #startProcess(lane: Lane): TokenizerProcess {
     const process = this.#parts.start(() => {
-      if (slot.process === process) this.#lose(slot, null)
+      if (lane.process === process) this.#lose(lane, null)
     })
     return process
   }
 
-  #timeOut(slot: Slot, job: Job): void {
+  #timeOut(lane: Lane, job: Job): void {
     const { deadlineMs } = this.#parts.options
     const message = `the text took longer than the ${deadlineMs} ms of --tokenizer-timeout`
-    this.#lose(slot, { job, error: new CacheError('TOKENIZER_TIMEOUT', message) })
+    this.#lose(lane, { job, error: new CacheError('TOKENIZER_TIMEOUT', message) })
   }
 
   /** The process is gone, or has to go. @param culprit the request at fault; null = the oldest one on it. */
-  #lose(slot: Slot, culprit: { readonly job: Job; readonly error: CacheError } | null): void {
-    const jobs = slot.jobs.splice(0)
-    this.#endProcess(slot)
+  #lose(lane: Lane, culprit: { readonly job: Job; readonly error: CacheError } | null): void {
+    const jobs = lane.jobs.splice(0)
+    const spared: Job[] = []
+    this.#endProcess(lane)
     for (const [at, job] of jobs.entries()) {
       job.losses += 1
       const error = culprit?.job === job ? culprit.error : at === 0 && culprit === null ? lost() : undefined
       if (error !== undefined || job.losses > 1) this.#settle(job, () => job.reject(error ?? lost()))
       else {
-        this.#waiting.unshift(job)
+        spared.push(job)
         this.#limitWait(job)
       }
     }
+    this.#waiting.unshift(...spared) // they have waited longest, and go on in their order
     this.#dispatch()
   }
 
-  #endProcess(slot: Slot): void {
-    const { process } = slot
-    slot.process = null
+  #endProcess(lane: Lane): void {
+    const { process } = lane
+    lane.process = null
     process?.end()
   }
 

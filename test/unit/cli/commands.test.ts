@@ -160,8 +160,7 @@ describe('kvtier status', () => {
     const argv = ['status', '--data-dir', directory, '--token-file', join(directory, 'token')]
     const { code, stdout } = await kvtier(...argv)
     expect(code).toBe(0)
-    expect(stdout).toContain('l1.usageBytes  7')
-    expect(stdout).toContain('l1.loops       a, b')
+    expect(stdout).toMatch(/^l1 +value\n-+ +-+\nusageBytes +7 B\nloops +a, b$/m)
     expect(await json(...argv)).toMatchObject({ l1: { usageBytes: 7 } })
   })
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ProgressBar, progressLine, shortDuration, shortNumber } from '../../../src/cli/progress-bar.ts'
+import { ProgressBar, progressLine } from '../../../src/cli/progress-bar.ts'
 import { ManualClock } from '../../../src/core/clock.ts'
 import { CapturedTerminal } from '../../support/captured-terminal.ts'
 
@@ -35,9 +35,4 @@ it('writes nothing where stderr is no terminal', () => {
 
 it('shows no rate and no time left before there is one', () => {
   expect(progressLine('replay', 0, 0, 'refs', 0)).toBe('replay [                        ] 0 %')
-})
-
-it('shortens numbers and durations', () => {
-  expect([12, 999, 1234, 5_600_000, 7e9].map(shortNumber)).toEqual(['12.0', '999', '1.23k', '5.60M', '7.00G'])
-  expect([0.2, 59, 125, 3840].map(shortDuration)).toEqual(['1 s', '59 s', '2 min 5 s', '1 h 4 min'])
 })

@@ -47,7 +47,7 @@ async function kvtier(...argv: string[]) {
 it('lists salts, what they hold, and the default of every other', async () => {
   const { code, stdout } = await kvtier('list')
   expect(code).toBe(0)
-  expect(stdout.replace(/ +/g, ' ')).toContain('"team a" own 1GiB 2GiB 3GiB no limit')
+  expect(stdout.replace(/ +/g, ' ')).toContain('"team a" own 1.00 GiB 2GiB 3.00 GiB no limit')
   expect(stdout.replace(/ +/g, ' ')).toContain('every other default 5GiB no limit')
   expect(stdout).toContain('2 more salts are not shown.')
   expect(JSON.parse((await kvtier('list', '--json')).stdout).quotas).toEqual([QUOTA])

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { CacheError } from '../../../src/core/errors.ts'
 import { NO_LEASE } from '../../../src/core/ids.ts'
-import type { QuotaKeeper, SaltQuota } from '../../../src/engine/quotas.ts'
+import { QUOTAS_MAX, type QuotaKeeper, type SaltQuota } from '../../../src/engine/quotas.ts'
 import { SlotList } from '../../../src/l1/slot-list.ts'
 import { MemoryAdapter } from '../../../src/l2/adapters/memory.ts'
 import { ADAPTER_LIMITS_DEFAULT as LIMITS } from '../../../src/l2/options.ts'
@@ -134,5 +134,43 @@ it('tells an adapter again what it did not take, also that a quota has ended', a
   await settle(clock)
   await put('a', [2, 2])
   expect(memory.usage().objects).toBe(3)
+  stop()
+})
+
+it('has a bound of salts with a quota: one that has it may still change, and end', async () => {
+  const kept = new Kept()
+  kept.quotas = Array.from({ length: QUOTAS_MAX }, (_, at) => ({ salt: `s${at}`, l1Bytes: SHARD, l2Bytes: undefined }))
+  const { quotas, stop } = await setUp({ kept })
+  await expect(quotas.set('new', { l1Bytes: SHARD, l2Bytes: undefined })).rejects.toMatchObject({ code: 'NO_ROOM' })
+  expect(await quotas.set('s7', { l1Bytes: 2 * SHARD, l2Bytes: undefined })).toBe(true)
+  expect(await quotas.report('s7')).toMatchObject({ l1Bytes: 2 * SHARD })
+  await quotas.set('s8', undefined)
+  expect(await quotas.set('new', { l1Bytes: SHARD, l2Bytes: undefined })).toBe(true)
+  stop()
+})
+
+it('lists the largest in L1 first, and salts of one size by name', async () => {
+  const { quotas, put, stop } = await setUp()
+  await put('b', [1])
+  await put('large', [1, 1])
+  await quotas.set('c', { l1Bytes: SHARD, l2Bytes: undefined })
+  await put('a', [1])
+  expect((await quotas.list(9)).salts.map(({ salt }) => salt)).toEqual(['large', 'a', 'b', 'c'])
+  stop()
+})
+
+it('shows nothing in L2 of a tenant whose objects are gone', async () => {
+  const { engine, quotas, cells, put, stop } = await setUp()
+  await put('a', [1, 1])
+  await put('b', [2])
+  const usage = (salt: string) => {
+    const row = engine.adapters.find('near')!.row * cells.tenants.rows + cells.tenants.find('m', salt)!
+    return cells.l2Tenants.get(row, 'usageBytes')
+  }
+  await quotas.refresh()
+  expect([usage('a'), usage('b')]).toEqual([2 * SHARD, SHARD])
+  await engine.clear({ model: 'm', salt: 'a' }, { l0: false, l1: false, l2: true })
+  await quotas.refresh()
+  expect([usage('a'), usage('b')]).toEqual([0, SHARD])
   stop()
 })

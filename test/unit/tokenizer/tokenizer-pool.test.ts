@@ -68,6 +68,13 @@ it('fails the oldest request of a process that dies, and tries the others once m
   expect(await second).toBe('TOKENIZER_BROKEN')
 })
 
+it('gives the others to the next process before all who wait, in the order in which they came', () => {
+  const { pool, started } = makePool({ queueMax: 8 })
+  for (const text of 'abcdef') pool.run('encode', [text]).catch(() => {})
+  started[0]!.die()
+  expect(started[1]!.calls.map(({ args }) => args[0])).toEqual([...'bcde'])
+})
+
 it('refuses a text that has waited as long as one may take', async () => {
   const { pool, clock, started } = makePool({ queueMax: 8 })
   const first = [...'abcd'].map((text) => pool.run('encode', [text]))
