@@ -5,6 +5,7 @@ import { MemoryAdapter } from '../../../src/l2/adapters/memory.ts'
 import { ADAPTER_LIMITS_DEFAULT } from '../../../src/l2/options.ts'
 import { KIB, makeEngine, settle } from '../../support/engine.ts'
 import { chainOf, holdsRightBytes, storeChain } from '../../support/engine-client.ts'
+import { GatedAdapter } from '../../support/gated-adapter.ts'
 
 const SHARD = { model: 'm', salt: '', ranks: 1, shardBytes: KIB, layout: '' }
 
@@ -57,12 +58,24 @@ it('lets a lease expire, and says so to who comes late', () => {
   const lookup = look('ab')
   clock.advance(engine.options.leaseTtlMs - 1)
   expect(engine.renew(lookup)).toBe(true)
+  expect(lookup.expiresMs).toBe(clock.nowMs() + engine.options.leaseTtlMs)
   clock.advance(engine.options.leaseTtlMs + 1)
   expect(engine.slots(lookup, 0, 0, 2, new SlotList())).toBe(false)
   expect(cells.l1Tenants.sum('readFailureExpired')).toBe(2)
   expect(engine.served(lookup, 0, 2)).toBe(0)
   expect(cells.l1Tenants.sum('readFailureExpired')).toBe(4)
   expect(engine.renew(lookup)).toBe(false)
+})
+
+it('gives up a lookup that waits for L2 when its time has come, not before', async () => {
+  const { store, look, engine, clock } = started()
+  store('ab')
+  await engine.adapters.add('hangs', new GatedAdapter('lookup'), ADAPTER_LIMITS_DEFAULT)
+  const lookup = look('abc')
+  clock.advance(engine.options.leaseTtlMs - 1)
+  expect([lookup.state, engine.pendingLookups]).toEqual(['pending', 1])
+  clock.advance(1)
+  expect([lookup.state, lookup.hitChunks, engine.pendingLookups]).toEqual(['closed', 2, 0])
 })
 
 it('keeps two salts and two models apart', () => {
