@@ -63,6 +63,19 @@ it('keeps bytes in flight within the budget, and goes on as batches end', async 
   expect(engine.stores.inflightBatches).toBe(0)
 })
 
+it('stores a shard that is longer than the whole budget, alone', async () => {
+  const adapter = new GatedAdapter('store')
+  const { store, run, engine } = await withL1({ capacityBytes: 128 * KIB }, adapter)
+  store('ab', engine.openSpace({ ...SHARD, model: 'long', shardBytes: 24 * KIB })) // against a budget of 16 KiB
+  await run()
+  expect(adapter.calls).toEqual(['store 1'])
+  adapter.openGate()
+  await run()
+  adapter.openGate()
+  await run()
+  expect(adapter.inner.usage().objects).toBe(2)
+})
+
 it('sends what waits in larger batches once enough are in flight', async () => {
   const adapter = new GatedAdapter('store')
   const { store, run, engine } = await withAdapters(adapter)
