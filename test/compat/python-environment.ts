@@ -46,10 +46,21 @@ export function pythonEnvironment(file: string, { python = 'python3', resolves =
 
 /** A folder with one version of a package, without its dependencies: for PYTHONPATH. @throws Error */
 export function packageFolder(python: string, name: string, version: string): string {
-  const folder = join(CACHE, `${name}-${version}`)
+  return targetFolder(python, `${name}-${version}`, [`${name}==${version}`])
+}
+
+/** A folder with the packages of a requirements file, without what they depend on: for PYTHONPATH. @throws Error */
+export function requirementsFolder(python: string, file: string): string {
+  const requirements = join(REPOSITORY, 'test/compat', file)
+  const name = createHash('sha256').update(python).update(readFileSync(requirements)).digest('hex').slice(0, 16)
+  return targetFolder(python, name, ['--requirement', requirements])
+}
+
+function targetFolder(python: string, name: string, what: readonly string[]): string {
+  const folder = join(CACHE, name)
   if (existsSync(folder)) return folder
   const draft = `${folder}.${process.pid}`
-  const install = ['-m', 'pip', 'install', '--quiet', '--no-deps', '--target', draft, `${name}==${version}`]
+  const install = ['-m', 'pip', 'install', '--quiet', '--no-deps', '--target', draft, ...what]
   execFileSync(python, install, { encoding: 'utf8', stdio: 'pipe' })
   renameSync(draft, folder)
   return folder

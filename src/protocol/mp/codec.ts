@@ -51,7 +51,10 @@ export function decodeIncoming(
   const envelope = { uid: Uint8Array.from(uid), op: Uint8Array.from(op) }
   const name = opOf(generation, wireOp)
   if (name === undefined) return { kind: 'unknown_op', envelope, op: wireOp }
-  if (isForeign(name)) return { kind: 'foreign', envelope, op: name, instanceId: instanceIn(payload[0]) }
+  if (isForeign(name)) {
+    const isUnified = name === 'register_kv_cache' && saysUnified(payload[5])
+    return { kind: 'foreign', envelope, op: name, instanceId: instanceIn(payload[0]), isUnified }
+  }
   onOp?.(name, envelope)
   const request = DECODERS[name](new Payload(payload, tokens))
   return request === null ? { kind: 'bad_payload', envelope, op: name } : { kind: 'request', envelope, request }
@@ -82,6 +85,18 @@ export function instanceIn(frame: Uint8Array | undefined): bigint | null {
   const reader = new MsgpackReader(frame)
   const id = reader.bigint()
   return reader.isDone ? id : null
+}
+
+/** Whether hints about a layout name the one that SGLang's connector has. */
+function saysUnified(frame: Uint8Array | undefined): boolean {
+  if (frame === undefined) return false
+  const reader = new MsgpackReader(frame)
+  let found = ''
+  for (let left = reader.map(LIMITS.mapFields); left > 0 && !reader.isBroken; left -= 1) {
+    if (reader.string(LIMITS.nameBytes) === 'kv_list_layout') found = reader.string(LIMITS.nameBytes)
+    else reader.skip()
+  }
+  return found === 'unified' && reader.isDone
 }
 
 /** The payload frames of one request, read in order. A frame too few or one that is wrong shows in `isGood`. */

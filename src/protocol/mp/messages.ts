@@ -95,6 +95,8 @@ export type Incoming =
       readonly envelope: Envelope
       readonly op: RefusedOp
       readonly instanceId: bigint | null
+      /** A layout of tensors that clients name from 0.5.6 on: SGLang's. */
+      readonly isUnified: boolean
     }
   | { readonly kind: 'unknown_op'; readonly envelope: Envelope; readonly op: number | string }
   /** The operation is known, its payload is wrong. */

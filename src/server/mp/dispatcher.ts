@@ -115,8 +115,8 @@ export class Dispatcher {
     this.#send = send
     this.#onError = onError
     this.#lookups = new LookupHandlers(parts)
-    this.#transfers = new TransferHandlers(parts)
     this.#workers = new WorkerHandlers(parts)
+    this.#transfers = new TransferHandlers(parts, (instanceId) => this.#workers.heard(instanceId))
     this.#blocks = new BlockReports(parts)
     this.#clients = new ClientTable(options.clients, (client) => {
       this.#lookups.clientGone(client)
@@ -364,11 +364,17 @@ export class Dispatcher {
   }
 }
 
-/** What 0.5.3 and 0.5.4 send under another number, or never; every worker sends it before it registers. */
+/**
+ * What 0.5.3 and 0.5.4 never send: most workers ask for experiments before they register, under another number than
+ * theirs; SGLang's do not, but say more when they register.
+ */
 function tellsOfNewer(incoming: Incoming): boolean {
   if (incoming.kind === 'malformed') return false
   const wireOp = decodeOp(incoming.envelope.op)
   if (typeof wireOp === 'string') return true
-  if (incoming.kind !== 'request' || incoming.request.op !== 'get_experimental') return false
-  return wireOp !== EXPERIMENTAL_BEFORE_0_5_5
+  if (incoming.kind === 'foreign') return incoming.isUnified
+  if (incoming.kind !== 'request') return false
+  const { request } = incoming
+  if (request.op === 'register_kv_cache_engine_driven_context') return request.context.slots !== null
+  return request.op === 'get_experimental' && wireOp !== EXPERIMENTAL_BEFORE_0_5_5
 }

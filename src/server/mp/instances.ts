@@ -270,6 +270,8 @@ export interface HeldBytes {
 export class InstanceTable {
   readonly #limit: number
   readonly #instances = new Map<bigint, Instance>()
+  /** Forgotten for nothing but silence, the latest last; as many as `limit`. */
+  readonly #silent = new Set<bigint>()
   readonly #held: HeldBytes = { bytes: 0 }
   readonly #copies: CopyLog
   readonly #onRemoved: (id: bigint) => void
@@ -331,6 +333,7 @@ export class InstanceTable {
   add(facts: InstanceFacts, nowMs: number): Instance {
     const instance = new Instance(facts, this.#held, this.#copies, nowMs)
     this.#instances.set(facts.id, instance)
+    this.#silent.delete(facts.id)
     return instance
   }
 
@@ -340,7 +343,15 @@ export class InstanceTable {
 
   /** Forgets a worker that was reaped and has nothing left that could be late. */
   forgetIfDone(instance: Instance): void {
-    if (instance.isReaped && instance.openTransfers === 0) this.remove(instance.id)
+    if (!instance.isReaped || instance.openTransfers > 0) return
+    this.remove(instance.id)
+    if (this.#silent.size >= this.#limit) this.#silent.delete(this.#silent.values().next().value!)
+    this.#silent.add(instance.id)
+  }
+
+  /** Whether a worker was forgotten so: nobody took anything from it. */
+  fellSilent(id: bigint): boolean {
+    return this.#silent.has(id)
   }
 
   list(): readonly Instance[] {

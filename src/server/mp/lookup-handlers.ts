@@ -88,6 +88,7 @@ export class LookupHandlers {
   endSession(client: Client, requestId: string): void {
     const space = client.endJob(requestId)?.space ?? null
     if (space !== null) this.#parts.sessions.close(space, requestId)
+    else this.#parts.sessions.endStored(client, requestId)
   }
 
   /** A client is gone: nobody will ask for the answers, or retrieve what they promised. */

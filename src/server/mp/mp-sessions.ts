@@ -19,6 +19,8 @@ export interface MpSession {
   hashing: Promise<boolean> | null
   hold: LookupHold | null
   isOpen: boolean
+  /** Who ends it: set while a store opened it, and nobody had looked it up before. See `MpSessions.endStored`. */
+  readonly storedAs: string | null
 }
 
 /** A session, with the tokens that it was counted with: the table counts anew only what is another object. */
@@ -36,6 +38,8 @@ type Chain = HashChain | Promise<HashChain | null>
  */
 export class MpSessions {
   readonly #sessions: LRUCache<string, Counted>
+  /** Sessions that a store opened, by `storedAs`. */
+  readonly #stored = new Map<string, MpSession>()
   readonly #hasher: PromptHasher
   readonly #chunkTokens: number
 
@@ -56,13 +60,15 @@ export class MpSessions {
     return this.#sessions.size
   }
 
-  /** The session of a request, made at the first call, with these tokens. */
-  open(space: SpaceId, requestId: string, tokens: Uint32Array): MpSession {
+  /** The session of a request, made at the first call, with these tokens. @param storer whose store opens it. */
+  open(space: SpaceId, requestId: string, tokens: Uint32Array, storer: Client | null = null): MpSession {
     const key = `${space}:${requestId}`
     const found = this.#sessions.get(key)?.session
     if (found === undefined) {
-      const session = { space, tokens, chain: new HashChain(0), hashing: null, hold: null, isOpen: true }
+      const storedAs = storer === null ? null : nameOf(storer, requestId)
+      const session = { space, tokens, chain: new HashChain(0), hashing: null, hold: null, isOpen: true, storedAs }
       this.#sessions.set(key, { session })
+      if (storedAs !== null) this.#stored.set(storedAs, session)
       return session
     }
     if (!isPrefix(found.tokens, tokens)) {
@@ -87,6 +93,12 @@ export class MpSessions {
 
   close(space: SpaceId, requestId: string): void {
     this.#sessions.delete(`${space}:${requestId}`)
+  }
+
+  /** A client ends a request that it stored and never looked up: too short for it, for instance. */
+  endStored(client: Client, requestId: string): void {
+    const session = this.#stored.get(nameOf(client, requestId))
+    if (session !== undefined) this.close(session.space, requestId)
   }
 
   closeAll(): void {
@@ -136,9 +148,15 @@ export class MpSessions {
 
   #end(session: MpSession): void {
     session.isOpen = false
+    if (session.storedAs !== null && this.#stored.get(session.storedAs) === session)
+      this.#stored.delete(session.storedAs)
     this.#hasher.cancel(session.chain)
     session.hold?.endSession()
   }
+}
+
+function nameOf({ peer }: Client, requestId: string): string {
+  return `${peer.length} ${peer}${requestId}`
 }
 
 /** The hashes of the first chunks, for a lookup that outlives further hashing. */

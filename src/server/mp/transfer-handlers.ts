@@ -31,11 +31,14 @@ import type { MpParts } from './parts.ts'
  */
 export class TransferHandlers {
   readonly #parts: MpParts
+  readonly #heard: (instanceId: bigint) => Instance | undefined
   readonly #slots = new SlotList()
   readonly #indices: number[] = []
 
-  constructor(parts: MpParts) {
+  /** @param heard see `WorkerHandlers.heard`. */
+  constructor(parts: MpParts, heard: (instanceId: bigint) => Instance | undefined) {
     this.#parts = parts
+    this.#heard = heard
   }
 
   /** Later, when the prompt has to be hashed elsewhere. */
@@ -46,7 +49,7 @@ export class TransferHandlers {
     if (instance === null || range === null || !instance.canStore(transferKey(key))) return NOTHING_TO_STORE
     const space = spaceOf(this.#parts, key)
     if (space === null) return NOTHING_TO_STORE
-    const session = sessions.open(space, key.requestId, key.tokens)
+    const session = sessions.open(space, key.requestId, key.tokens, client)
     const known = sessions.chainOf(session, range.to, client, true)
     if (!(known instanceof Promise)) return this.#grant(instance, key, range, session, known)
     return known.then((chain) => {
@@ -203,7 +206,7 @@ export class TransferHandlers {
 
   /** The worker that may act on a key: registered, alive, of this model and world, and one rank of it. */
   #worker(key: WireKey, instanceId: bigint): Instance | null {
-    const instance = this.#parts.instances.heard(instanceId, this.#parts.clock.nowMs())
+    const instance = this.#heard(instanceId)
     if (instance === undefined || key.workerId === null) return null
     return instance.model === key.model && instance.worldSize === key.worldSize ? instance : null
   }

@@ -1,5 +1,5 @@
 import { CacheError } from '../../core/errors.ts'
-import { CURRENT_GENERATION, type Generation } from '../../protocol/mp/generations.ts'
+import { CURRENT_GENERATION } from '../../protocol/mp/generations.ts'
 import type { RequestOf, WireContext } from '../../protocol/mp/messages.ts'
 import { FALSE, NONE, segmentReply, TRUE } from '../../protocol/mp/replies.ts'
 import type { Client } from './clients.ts'
@@ -9,6 +9,10 @@ import { layoutOf, type ShardLayout } from './shard-layout.ts'
 
 /** Unknown workers at most that are remembered to have been told so. */
 const TOLD_MAX = 1024
+/** Registrations at most that are remembered for workers that fall silent. */
+const REMEMBERED_MAX = 1024
+
+type Registration = Pick<RegisteredWorker, 'context' | 'generation'>
 
 /**
  * Workers coming, going, and falling silent.
@@ -17,10 +21,16 @@ const TOLD_MAX = 1024
  *                 |                            |
  *                 |                            +-- commit_store, commit_retrieve: that transfer's slots are free
  *                 '-- unregister --> gone <----+-- registers again, unregisters, operator: all are free
+ *                                              '-- nothing is open: live again as soon as it is heard of
+ *
+ * Some clients register once and never look at the answer to a heartbeat (SGLang): taken for dead for good, they would
+ * go on without a cache until somebody restarts them.
  */
 export class WorkerHandlers {
   readonly #parts: MpParts
   readonly #told = new Set<bigint>()
+  /** What workers registered, the latest last. */
+  readonly #remembered = new Map<bigint, Registration>()
 
   constructor(parts: MpParts) {
     this.#parts = parts
@@ -29,7 +39,7 @@ export class WorkerHandlers {
   register(client: Client, { context }: RequestOf<'register_kv_cache_engine_driven_context'>): Reply {
     const { segments, engine, counts, log } = this.#parts
     try {
-      this.#register(context, client.generation ?? CURRENT_GENERATION)
+      this.#register({ context, generation: (client.generation ?? CURRENT_GENERATION).clients })
     } catch (error) {
       if (!(error instanceof CacheError)) throw error
       counts.refused += 1
@@ -45,18 +55,33 @@ export class WorkerHandlers {
     const { instances, engine } = this.#parts
     instances.find(instanceId)?.end(engine.l1)
     instances.remove(instanceId)
+    this.#remembered.delete(instanceId)
     engine.observed.instanceGone(instanceId)
     return NONE
   }
 
-  /**
-   * A worker that is not known, after a restart or because it was silent, is told so by one "no": it registers again
-   * when the next heartbeat succeeds.
-   */
+  /** The worker, heard of just now; one that was taken for dead with nothing open is known again. Undefined = unknown. */
+  heard(instanceId: bigint): Instance | undefined {
+    const { instances, clock, log } = this.#parts
+    const found = instances.heard(instanceId, clock.nowMs())
+    const remembered = this.#remembered.get(instanceId)
+    if (found !== undefined || remembered === undefined || !instances.fellSilent(instanceId)) return found
+    try {
+      this.#register(remembered)
+      return instances.find(instanceId)
+    } catch (error) {
+      if (!(error instanceof CacheError)) throw error
+      this.#remembered.delete(instanceId)
+      log.warn({ instance: String(instanceId) }, `a worker is not known any more: ${error.message}`)
+      return undefined
+    }
+  }
+
+  /** A worker that is not known, after a cold start for instance, is told so by one "no": it registers again. */
   ping(client: Client, instanceId: bigint | null): Reply {
     client.hasPinged = true
     if (instanceId === null) return TRUE
-    const instance = this.#parts.instances.heard(instanceId, this.#parts.clock.nowMs())
+    const instance = this.heard(instanceId)
     if (instance !== undefined) {
       instance.hasPinged = true
       return TRUE
@@ -68,7 +93,7 @@ export class WorkerHandlers {
   }
 
   /** Knows a worker again that registered with an earlier engine. */
-  restore({ context, owner }: RegisteredWorker): void {
+  restore({ context, owner, generation }: RegisteredWorker): void {
     const { engine, models, instances, clock, log } = this.#parts
     const { instanceId, model, worldSize } = context
     try {
@@ -79,6 +104,7 @@ export class WorkerHandlers {
       if (instances.isFull || (known !== undefined && known.layout !== layout.text)) return
       const instance = instances.add({ id: instanceId, model, worldSize, layout, owner }, clock.nowMs())
       instance.restore(engine.l1, clock.nowMs())
+      this.#remember({ context, generation })
     } catch (error) {
       if (!(error instanceof CacheError)) throw error
       log.warn({ model, instance: String(instanceId) }, `a worker is not known any more: ${error.message}`)
@@ -111,8 +137,9 @@ export class WorkerHandlers {
     }
   }
 
-  #register(context: WireContext, generation: Generation): void {
+  #register(registration: Registration): void {
     const { engine, models, instances, segments, clock, log } = this.#parts
+    const { context, generation } = registration
     const { instanceId, model, worldSize } = context
     if (segments[0]!.name === '') {
       throw new CacheError('SHARED_MEMORY_UNAVAILABLE', 'L1 is private memory on this machine: no worker can map it')
@@ -131,10 +158,18 @@ export class WorkerHandlers {
       throw new CacheError('NO_ROOM', 'too many workers are registered', { field: 'instance_id' })
     }
     this.#told.delete(instanceId)
+    this.#remember(registration)
     const owner = engine.sessions.nextOwner()
-    this.#parts.journal?.worker({ context, owner, generation: generation.clients })
+    this.#parts.journal?.worker({ context, owner, generation })
     instances.add({ id: instanceId, model, worldSize, layout, owner }, clock.nowMs())
     log.info({ model, worldSize, layout: layout.text, instance: String(instanceId) }, 'a worker registered')
+  }
+
+  #remember(registration: Registration): void {
+    const { instanceId } = registration.context
+    this.#remembered.delete(instanceId)
+    if (this.#remembered.size >= REMEMBERED_MAX) this.#remembered.delete(this.#remembered.keys().next().value!)
+    this.#remembered.set(instanceId, registration)
   }
 }
 

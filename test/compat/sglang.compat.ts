@@ -1,0 +1,114 @@
+import { type ChildProcessWithoutNullStreams, execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
+import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { EngineHome, type EngineProcess, type EngineProcessOptions } from '../support/engine-process.ts'
+import { REPOSITORY } from '../support/source-tree.ts'
+import { pythonEnvironment, requirementsFolder } from './python-environment.ts'
+
+// SGLang's radix cache with lmcache's connector for it, both unmodified, on SGLang's own pools in CPU tensors
+// (sglang_client.py). No model runs: SGLang's kernels for CPUs are not on the package index.
+
+const SCRIPT = join(REPOSITORY, 'test/compat/sglang_client.py')
+/** Of one chunk of 256 tokens of `sglang_server.py`: 6 planes of 32, or 3 of 64 with MLA, 2 bytes each. */
+const CHUNK_BYTES = 256 * 6 * 32 * 2
+const run = promisify(execFile)
+let python: string
+let packages: string
+let home: EngineHome
+let engine: EngineProcess
+
+beforeAll(() => {
+  const environment = pythonEnvironment('requirements-vllm.txt', { resolves: false })
+  if ('missing' in environment) throw new Error(environment.missing)
+  python = environment.python
+  packages = requirementsFolder(python, 'requirements-sglang.txt')
+})
+beforeEach(() => {
+  home = new EngineHome()
+})
+afterEach(() => home.remove())
+
+async function start(options: Omit<EngineProcessOptions, 'dataDir'> = {}): Promise<void> {
+  engine = await home.start({ flags: ['--l2', 'none'], ...options })
+}
+
+it.each([
+  ['misses, stores, loads what was evicted, and hits in part', ['cycle'], { pools: 6 }],
+  ['keeps salts and extra keys apart', ['keys'], { keys: 5 }],
+  ['stores in steps, and what was never looked up', ['steps'], {}],
+  ['holds nothing for requests that ended, were aborted or flushed', ['locks'], {}],
+  ['finds in one process what another one stored', ['store', 'find'], {}],
+  ['serves two ranks', ['tp-mha'], { bytes: 2 * 3 * CHUNK_BYTES }],
+  ['keeps one copy for two ranks with MLA', ['tp-mla'], { bytes: 3 * CHUNK_BYTES }],
+])('%s', async (_what, scenarios, expected) => {
+  await start()
+  for (const scenario of scenarios) {
+    const { stdout } = await run(python, argumentsOf(scenario), { env: environmentOf(), timeout: 170_000 })
+    expect(JSON.parse(stdout.trim().split('\n').at(-1)!)).toMatchObject({
+      ...(scenario === scenarios.at(-1) ? expected : {}),
+      versions: { sglang: '0.5.23', lmcache: '0.5.6' },
+    })
+  }
+})
+
+it.each(['SIGKILL', 'SIGTERM'] as const)(
+  'works on over %s of the engine, and finds all it had stored',
+  async (signal) => {
+    await start()
+    await whileStopped('restart', signal, {})
+  },
+)
+
+it('goes on without a cache when the engine comes back with other memory, until it is restarted', async () => {
+  await start()
+  await whileStopped('cold', 'SIGTERM', { l1Size: '48MiB' })
+})
+
+it('has its cache back when its first request comes after the engine took it for dead', async () => {
+  await start({ flags: ['--l2', 'none', '--mp-grace', '1s'] })
+  await run(python, argumentsOf('silent'), { env: environmentOf(), timeout: 170_000 })
+})
+
+it('says at the start of a server what is not served', async () => {
+  await start()
+  const { stdout } = await run(python, argumentsOf('refusals'), { env: environmentOf(), timeout: 170_000 })
+  expect(JSON.parse(stdout.trim().split('\n').at(-1)!)).toMatchObject({
+    handles: expect.stringContaining('refused: set lmcache.mp.mp_transfer_mode to engine_driven'),
+    groups: expect.stringContaining('does not support multiple KV transfer groups'),
+    pages: expect.stringContaining('chunk size 256 must be a positive multiple'),
+    layers: expect.stringContaining('refused: the log of the kvtier engine says why'),
+  })
+  expect(engine.stderr + engine.stdout).toContain('use those, or another model name')
+})
+
+/** Runs a scenario that waits once, in which time the engine is stopped and another one starts on its port. */
+async function whileStopped(scenario: string, signal: 'SIGKILL' | 'SIGTERM', next: { l1Size?: string }): Promise<void> {
+  const mpPort = Number(engine.addresses.mp!.split(':')[1])
+  const httpPort = Number(engine.addresses.http!.split(':')[1])
+  const client = spawn(python, argumentsOf(scenario), { env: environmentOf() })
+  const lines = linesOf(client)
+  expect(await lines.next()).toMatchObject({ value: 'stored' })
+  await engine.stop(signal)
+  await start({ mpPort, httpPort, ...next })
+  client.stdin.end('\n')
+  const printed = await lines.next()
+  const [code] = await once(client, 'close')
+  expect(code).toBe(0)
+  expect(JSON.parse(printed.value as string)).toMatchObject({ versions: { sglang: '0.5.23' } })
+}
+
+function argumentsOf(scenario: string): string[] {
+  return [SCRIPT, `tcp://${engine.addresses.mp}`, engine.httpUrl, scenario]
+}
+
+function environmentOf(): NodeJS.ProcessEnv {
+  return { ...process.env, PYTHONPATH: packages, PYTHONWARNINGS: 'ignore' }
+}
+
+function linesOf(client: ChildProcessWithoutNullStreams): AsyncIterator<string> {
+  client.stderr.pipe(process.stderr)
+  return createInterface({ input: client.stdout })[Symbol.asyncIterator]()
+}
