@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Activity, ActivityDraft, ActivityFilter } from '../../../src/activities/activity.ts'
-import { SYSTEM_ACTOR } from '../../../src/activities/activity.ts'
+import { OCCURRED_MS_MAX, SYSTEM_ACTOR } from '../../../src/activities/activity.ts'
 import { ActivityStore } from '../../../src/activities/activity-store.ts'
 import { ManualClock } from '../../../src/core/clock.ts'
 import { random } from '../../support/random.ts'
@@ -207,6 +207,13 @@ describe('the file', () => {
     expect(ids.length).toBeGreaterThanOrEqual(50)
     expect(ids.filter((id) => !found.has(id))).toEqual([])
   })
+})
+
+it('finds the last millisecond that a record can have, without an end and with one beyond it', () => {
+  store.write(draft({ occurredAtMs: OCCURRED_MS_MAX }))
+  expect(store.read({}, 1n, 1).total).toBe(1)
+  expect(store.read({ endMs: OCCURRED_MS_MAX + 5 }, 1n, 1).total).toBe(1)
+  expect(store.read({ endMs: OCCURRED_MS_MAX }, 1n, 1).total).toBe(0)
 })
 
 describe('retention', () => {
