@@ -15,6 +15,7 @@ describe('the part of the script that has engines and peers', skipUnless(reason 
     expect(lines.map(({ check, fine }) => [check, fine])).toEqual([
       [undefined, undefined],
       ['attached', true],
+      ['layers', true],
       ['managed', true],
     ])
   })

@@ -3,12 +3,14 @@ Usage: bytes.py --engine HOST:PORT --token ADMIN_TOKEN [--library LIBCUDA] [--ch
 Prints one JSON object a line; exits 0 when all is well. Needs no torch."""
 
 import argparse
+import ctypes
 import json
+import math
 import random
 import sys
 import time
 
-from kvtier_gpu import DEEPSEEK_MLA, LLAMA_3_1_8B, AttachedCache, Driver, Engine, ManagedCache
+from kvtier_gpu import DEEPSEEK_MLA, LLAMA_3_1_8B, AttachedCache, AttachedPool, Driver, Engine, ManagedCache, pool_of
 from kvtier_gpu.timeline import Timeline
 
 SHAPES = {'llama-3.1-8b': LLAMA_3_1_8B, 'deepseek-mla': DEEPSEEK_MLA}
@@ -27,7 +29,7 @@ class Blocks:
     def fill(self, seed, parts, piece):
         """Queues the writing of random bytes; returns them."""
         content = random.Random(seed).randbytes(len(parts) * piece)
-        self.host[: len(content)] = content
+        ctypes.memmove(self.host, content, len(content))  # a slice would be taken byte by byte
         for index, address in enumerate(parts):
             self._driver.copy_in(self._stream, address, self.host, index * piece, piece)
         return content
@@ -78,6 +80,61 @@ def attached(engine, driver, name, shape, chunks):
     return result
 
 
+class LayerTensor:
+    """The KV tensor of one layer as vLLM allocates it, [kv, blocks, block tokens, heads, head size], without torch."""
+
+    def __init__(self, driver, shape, blocks):
+        self.shape = (shape.kv, blocks, BLOCK_TOKENS, shape.heads, shape.head_size)
+        self._element_bytes = shape.plane_token_bytes // (shape.heads * shape.head_size)
+        self.pointer = driver.allocate(math.prod(self.shape) * self._element_bytes)
+
+    def data_ptr(self):
+        return self.pointer
+
+    def element_size(self):
+        return self._element_bytes
+
+    def stride(self):
+        return [math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))]
+
+
+def layers(engine, driver, name, shape, chunks):
+    """As `attached`, with an allocation for each layer, and waiting for each answer instead of for words."""
+    stream = driver.stream()
+    count = 2 * chunks * CHUNK_TOKENS // BLOCK_TOKENS
+    tensors = [LayerTensor(driver, shape, count) for _ in range(shape.layers)]
+    pool = pool_of(driver, tensors, count)
+    cache = AttachedPool(engine, pool, model=f'{name}/layers', layout='one tensor a layer', block_tokens=BLOCK_TOKENS)
+    order = random.Random(2).sample(range(count), count)
+    source, target = order[: count // 2], order[count // 2 :]
+    piece = pool['block_bytes']
+    data = Blocks(driver, stream, driver.pinned(shape.token_bytes * chunks * CHUNK_TOKENS))
+
+    def parts(blocks):
+        planes = [(tensor.pointer, kv) for tensor in tensors for kv in range(shape.kv)]
+        return [at + (kv * count + block) * piece for block in blocks for at, kv in planes]
+
+    content = data.fill(name, parts(source), piece)
+    driver.synchronize(stream)
+    tokens = [(11 * i + 5) % 50_000 for i in range(chunks * CHUNK_TOKENS)]
+    stored = cache.store(tokens, source)
+    loaded = cache.load(tokens, target)
+    back = data.read(parts(target), piece)
+    result = {
+        'check': 'layers',
+        'model': name,
+        'chunks': chunks,
+        'allocations': len(tensors),
+        'bytes': loaded['bytes'],
+        'deviceSeconds': [stored['busy_seconds'], loaded['busy_seconds']],
+        'fine': stored['chunks'] == chunks and loaded['chunks'] == chunks and back == content,
+    }
+    cache.detach()
+    for tensor in tensors:
+        driver.free(tensor.pointer)
+    return result
+
+
 def managed(engine, driver, name, shape, chunks):
     stream = driver.stream()
     timeline = Timeline(driver, stream)
@@ -125,7 +182,7 @@ def main():
     driver = Driver(options.library)
     engine = Engine(options.engine, options.token)
     print(json.dumps({'device': driver.name, 'driver': driver.version, 'simulated': driver.is_stand_in}), flush=True)
-    checks = {'attached': attached, 'managed': managed}
+    checks = {'attached': attached, 'layers': layers, 'managed': managed}
     is_fine = True
     for mode in options.modes.split(','):
         for name in options.models.split(','):

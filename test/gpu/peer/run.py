@@ -109,7 +109,7 @@ def main():
     is_fine = True
     # The first model cuts the pool into its blocks: an engine for each.
     for model in options.models.split(','):
-        argv = [*common, '--models', model, '--chunks', str(options.chunks), '--modes', 'attached,managed']
+        argv = [*common, '--models', model, '--chunks', str(options.chunks), '--modes', 'attached,layers,managed']
         is_fine = run_with_engine(options, 'bytes.py', argv) and is_fine
     if options.demo == 'none':
         sys.exit(0 if is_fine else 1)
