@@ -28,18 +28,18 @@ class Rest {
   explicit Rest(const FileMove& move) : count_(move.count) {
     for (int at = 0; at < count_; at += 1) {
       pieces_[at] = move.pieces[at];
-      bytes_ += pieces_[at].iov_len;
+      total_ += pieces_[at].iov_len;
     }
     skip(0);
   }
 
   const iovec* pieces() const { return pieces_ + first_; }
   int count() const { return count_ - first_; }
-  size_t bytes() const { return bytes_; }
+  /// Of all pieces as they were in the beginning.
+  size_t total() const { return total_; }
 
   /// Takes away what was moved, and pieces without a byte.
   void skip(size_t moved) {
-    bytes_ -= moved;
     for (; first_ < count_ && moved >= pieces_[first_].iov_len; first_ += 1) moved -= pieces_[first_].iov_len;
     if (first_ == count_) return;
     pieces_[first_].iov_base = static_cast<uint8_t*>(pieces_[first_].iov_base) + moved;
@@ -50,7 +50,7 @@ class Rest {
   iovec pieces_[kPiecesMost];
   int count_;
   int first_ = 0;
-  size_t bytes_ = 0;
+  size_t total_ = 0;
 };
 
 /// One file on its way: open from the first call to the last.
@@ -98,7 +98,7 @@ class Journey {
       failed(FileCall::stat);
       return false;
     }
-    moved_.is_done = found.st_nlink == 1 && static_cast<size_t>(found.st_size) == rest_.bytes();
+    moved_.is_done = found.st_nlink == 1 && static_cast<size_t>(found.st_size) == rest_.total();
     return moved_.is_done;
   }
 
@@ -144,7 +144,11 @@ const FileSystem kFileSystem = {
     [](int file, struct stat* out) { return ::fstat(file, out); },
     [](int file, const iovec* pieces, int count, off_t at) { return ::pwritev(file, pieces, count, at); },
     [](int file, const iovec* pieces, int count, off_t at) { return ::preadv(file, pieces, count, at); },
+#if defined(__linux__)
     [](int file) { return ::fdatasync(file); },
+#else
+    [](int file) { return ::fsync(file); },
+#endif
     [](int file) { return ::close(file); },
     [](const char* from, const char* to) { return ::rename(from, to); },
 };

@@ -209,6 +209,22 @@ void leaves_alone() {
   }
 }
 
+/// Past the cache a short read is the last one: behind it nothing would be aligned. Through it the end has to be met.
+void ends_early() {
+  for (const bool is_direct : {true, false}) {
+    stage = Stage();
+    Memory memory(FileTask::read, false, false);
+    const size_t bytes = memory.bytes().size();
+    if (bytes < 2) continue;
+    stage.file.assign(bytes - 1, 1);
+    memory.move.is_direct = is_direct;
+    const FileMoved moved = move_file(memory.move, kStage);
+    check(moved.error == 0 && moved.bytes == bytes - 1, "the count is wrong", stage.calls);
+    check(stage.calls == (is_direct ? "ORC" : "ORRC"), "it read too often, or not often enough", stage.calls);
+    check(((stage.flags & O_DIRECT) != 0) == is_direct, "it was opened another way", stage.calls);
+  }
+}
+
 /// What fails while it is closed after a failure does not hide that.
 void first_failure_counts() {
   stage = Stage();
@@ -265,6 +281,7 @@ int main(int count, char** words) {
   for (int round = 0; round < 2000; round += 1) {
     for (const FileTask task : kTasks) goes_well(task);
     leaves_alone();
+    ends_early();
   }
   for (const FileTask task : kTasks) {
     for (int at = 0; at < 12; at += 1) {
