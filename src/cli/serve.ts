@@ -7,6 +7,7 @@ import { createLogger } from '../server/http/logger.ts'
 import { answer, type CommandCall, type ExitCode } from './command.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { loadServeConfig } from './serve-config.ts'
+import { shortBytes } from './short-texts.ts'
 import { onStopSignal } from './stop-signal.ts'
 
 const VERSION = packageVersion()
@@ -37,6 +38,7 @@ export async function run(call: CommandCall): Promise<ExitCode> {
 
 function greeting(config: ServeConfig, { addresses, simulated, takenOver }: RunningEngine): string {
   const adapters = config.l2.adapters.map(({ name, backend }) => `${name} (${backend.type})`)
+  const taken = takenOver === null ? '' : `, ${sizeText(takenOver.bytes)} of it taken over`
   const lines = [
     `kvtier ${VERSION}, pid ${addresses.pid}`,
     `  HTTP API  http://${addresses.http}`,
@@ -45,10 +47,15 @@ function greeting(config: ServeConfig, { addresses, simulated, takenOver }: Runn
       ? []
       : [`  metrics   ${config.prometheus.certFile === '' ? 'http' : 'https'}://${addresses.metrics}/metrics`]),
     ...(config.push.endpoint === '' ? [] : [`  push      ${config.push.endpoint} (OTLP/HTTP)`]),
-    `  L1        ${formatBytes(config.l1.capacityBytes)} of host memory${takenOver === null ? '' : `, ${formatBytes(takenOver.bytes)} of it taken over`}`,
+    `  L1        ${sizeText(config.l1.capacityBytes)} of host memory${taken}`,
     `  L2        ${adapters.length === 0 ? 'none' : adapters.join(', ')}`,
     `  data      ${config.general.dataDir}`,
     ...simulated.map((part) => `  simulated ${part}`),
   ]
   return lines.join('\n')
+}
+
+/** As it may be written where that is short, else rounded. */
+function sizeText(bytes: number): string {
+  return bytes % 2 ** 20 === 0 ? formatBytes(bytes) : shortBytes(bytes)
 }

@@ -75,6 +75,26 @@ it('gives the others to the next process before all who wait, in the order in wh
   expect(started[1]!.calls.map(({ args }) => args[0])).toEqual([...'bcde'])
 })
 
+it('tries no request on a third process', async () => {
+  const { pool, started } = makePool()
+  const codes = [...'abc'].map((text) => pool.run('encode', [text]).catch(codeOf))
+  started[0]!.die()
+  started[1]!.die()
+  expect(await Promise.all(codes)).toEqual(Array(3).fill('TOKENIZER_BROKEN'))
+  expect([started.length, pool.waiting]).toEqual([2, 0])
+})
+
+it('takes the end of a process that it ended for nothing new', async () => {
+  const { pool, clock, started } = makePool()
+  const slow = pool.run('encode', ['slow']).catch(codeOf)
+  clock.advance(1000)
+  expect(await slow).toBe('TOKENIZER_TIMEOUT')
+  const next = pool.run('encode', ['next'])
+  started[0]!.die()
+  started[1]!.calls[0]!.answer('fine')
+  expect([await next, started.length]).toEqual(['fine', 2])
+})
+
 it('refuses a text that has waited as long as one may take', async () => {
   const { pool, clock, started } = makePool({ queueMax: 8 })
   const first = [...'abcd'].map((text) => pool.run('encode', [text]))
