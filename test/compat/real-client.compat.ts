@@ -31,6 +31,7 @@ describe.each(VERSIONS)('lmcache %s', (version) => {
     ['stores, finds and reads back every bit', 'cycle', { chunks: 3, world: 1 }],
     ['does so on two ranks, and finds nothing before both have stored', 'cycle-2', { chunks: 3, world: 2 }],
     ['finds and gets nothing of another salt', 'salts', {}],
+    ['gives the one copy of an MLA model to both of its ranks', 'latent', { chunks: 2, readers: 2 }],
   ])('%s', async (_what, scenario, expected) => {
     const { stdout } = await run(python, argumentsOf(scenario), { env: environmentOf(version), timeout: 150_000 })
     const result = lastLine(stdout)

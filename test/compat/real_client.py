@@ -44,22 +44,23 @@ def accepted(call, **arguments):
     return {name: value for name, value in arguments.items() if name in known}
 
 
-def strategy(world, rank):
-    values = dict(mla_only=False, use_mla=False, vllm_world_size=world, vllm_worker_id=rank, tp_size=world, pp_size=1,
+def strategy(world, rank, mla=False):
+    values = dict(mla_only=mla, use_mla=mla, vllm_world_size=world, vllm_worker_id=rank, tp_size=world, pp_size=1,
                   n_servers=1)
     return ParallelStrategy(**accepted(ParallelStrategy, **values))
 
 
-def scheduler_of(url, model, world=1):
+def scheduler_of(url, model, world=1, mla=False):
     several = 'server_urls' in inspect.signature(LMCacheMPSchedulerAdapter).parameters
     address = [url] if several else url
     context = zmq.Context.instance()
-    return LMCacheMPSchedulerAdapter(address, context, model, BLOCK, strategy(world, 0), extra_config=CONFIG)
+    return LMCacheMPSchedulerAdapter(address, context, model, BLOCK, strategy(world, 0, mla), extra_config=CONFIG)
 
 
-def worker_of(url, model, world=1, rank=0):
-    worker = LMCacheMPWorkerAdapter(url, zmq.Context.instance(), model, BLOCK, strategy(world, rank), extra_config=CONFIG)
-    shape = (2, BLOCKS, BLOCK, HEADS, HEAD)
+def worker_of(url, model, world=1, rank=0, mla=False):
+    layout = strategy(world, rank, mla)
+    worker = LMCacheMPWorkerAdapter(url, zmq.Context.instance(), model, BLOCK, layout, extra_config=CONFIG)
+    shape = (BLOCKS, BLOCK, HEADS * HEAD) if mla else (2, BLOCKS, BLOCK, HEADS, HEAD)
     caches = {f'layer.{layer}': torch.zeros(shape, dtype=torch.bfloat16) for layer in range(LAYERS)}
     hints = accepted(worker.register_kv_caches, layout_hints={'kv_layout': 'NHD'})
     worker.register_kv_caches(caches, **hints)
@@ -75,15 +76,20 @@ def event_of(worker):
     return worker.create_recorded_event() if hasattr(worker, 'create_recorded_event') else Recorded()
 
 
+def places(cache, blocks):
+    """Of the blocks: MLA has no planes for keys and values."""
+    return (blocks,) if cache.dim() == 3 else (slice(None), blocks)
+
+
 def fill(worker, blocks, seed):
     torch.manual_seed(seed)
     for cache in worker.kv_caches.values():
-        cache[:, blocks] = torch.randn_like(cache[:, blocks])
+        cache[places(cache, blocks)] = torch.randn_like(cache[places(cache, blocks)])
     return pages(worker, blocks)
 
 
 def pages(worker, blocks):
-    return [cache[:, blocks].clone() for cache in worker.kv_caches.values()]
+    return [cache[places(cache, blocks)].clone() for cache in worker.kv_caches.values()]
 
 
 def lookup(scheduler, tokens, request, salt=''):
@@ -159,6 +165,28 @@ def cycle(url, world=1):
     return {'chunks': 3, 'world': world, 'versions': versions()}
 
 
+def latent(url):
+    """MLA on two ranks: the first one stores, both read the one copy."""
+    model = f'real/latent-{lmcache_version}'
+    scheduler = scheduler_of(url, model, 2, mla=True)
+    workers = [worker_of(url, model, 2, rank, mla=True) for rank in range(2)]
+    size = chunk_tokens_of(scheduler)
+    tokens, per_chunk = prompt(6, 2 * size + 40), size // BLOCK
+    from_blocks, to_blocks = list(range(2 * per_chunk)), list(range(64, 64 + 2 * per_chunk))
+    written = fill(workers[0], from_blocks, 6)
+    store(workers[0], tokens, from_blocks, 'a', 0, 2 * size)
+    scheduler.end_session('a')
+    assert lookup(scheduler, tokens, 'b') == 2 * size
+    for worker in workers:
+        assert retrieve(worker, tokens, to_blocks, 'b', 0, 2 * size) is True
+        same(pages(worker, to_blocks), written)
+    scheduler.end_session('b')
+    for worker in workers:
+        worker.shutdown()
+    end(scheduler)
+    return {'chunks': 2, 'readers': len(workers), 'versions': versions()}
+
+
 def salts(url):
     """What is stored under one salt is neither found nor given out under another."""
     scheduler, worker = scheduler_of(url, f'real/salts-{lmcache_version}'), worker_of(url, f'real/salts-{lmcache_version}')
@@ -209,7 +237,7 @@ def restart(url):
     return {'found': found // size, 'registered_again': worker.transfer_ctx is not before, 'versions': versions()}
 
 
-SCENARIOS = {'cycle': cycle, 'cycle-2': lambda url: cycle(url, 2), 'salts': salts, 'restart': restart}
+SCENARIOS = {'cycle': cycle, 'cycle-2': lambda url: cycle(url, 2), 'salts': salts, 'latent': latent, 'restart': restart}
 
 
 if __name__ == '__main__':

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
-import { afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { EngineHome, type EngineProcess, type EngineProcessOptions } from '../support/engine-process.ts'
 import { REPOSITORY } from '../support/source-tree.ts'
 import { pythonEnvironment, requirementsFolder } from './python-environment.ts'
@@ -15,6 +15,11 @@ const SCRIPT = join(REPOSITORY, 'test/compat/sglang_client.py')
 /** Of one chunk of 256 tokens of `sglang_server.py`: 6 planes of 32, or 3 of 64 with MLA, 2 bytes each. */
 const CHUNK_BYTES = 256 * 6 * 32 * 2
 const run = promisify(execFile)
+
+interface Result {
+  readonly scenario: string
+}
+
 let python: string
 let packages: string
 let home: EngineHome
@@ -26,63 +31,102 @@ beforeAll(() => {
   python = environment.python
   packages = requirementsFolder(python, 'requirements-sglang.txt')
 })
-beforeEach(() => {
-  home = new EngineHome()
+
+/** SGLang takes long to start, so what can do so shares one process and one engine. */
+describe('one server', () => {
+  const shared = new EngineHome()
+  const results = new Map<string, Result>()
+  let printed: string
+  let failure: unknown
+
+  beforeAll(async () => {
+    home = shared
+    await start()
+    const ran = await play('cycle,keys,steps,locks,refusals,store').catch((error: Error & { stdout?: string }) => {
+      failure = error
+      return resultsIn(error.stdout ?? '')
+    })
+    for (const result of ran) results.set(result.scenario, result)
+    printed = engine.printed
+  }, 900_000)
+  afterAll(() => shared.remove())
+
+  it.each([
+    ['misses, stores, loads what was evicted, and hits in part', 'cycle', { pools: 6 }],
+    ['keeps salts and extra keys apart', 'keys', { keys: 5 }],
+    ['stores in steps, and what was never looked up', 'steps', {}],
+    ['holds nothing for requests that ended, were aborted or flushed', 'locks', {}],
+  ])('%s', (_what, scenario, expected) => {
+    const result = results.get(scenario)
+    if (result === undefined) throw failure
+    expect(result).toMatchObject({ ...expected, versions: { sglang: '0.5.23', lmcache: '0.5.6' } })
+  })
+
+  it('says at its start what is not served', () => {
+    expect(results.get('refusals')).toMatchObject({
+      handles: expect.stringContaining('refused: set lmcache.mp.mp_transfer_mode to engine_driven'),
+      groups: expect.stringContaining('does not support multiple KV transfer groups'),
+      pages: expect.stringContaining('chunk size 256 must be a positive multiple'),
+      layers: expect.stringContaining('refused: the log of the kvtier engine says why'),
+    })
+    expect(printed).toContain('use those, or another model name')
+  })
+
+  it('leaves what another process finds', async () => {
+    expect(results.has('store')).toBe(true)
+    await play('find')
+  })
 })
-afterEach(() => home.remove())
+
+describe('an engine of its own', () => {
+  beforeEach(() => {
+    home = new EngineHome()
+  })
+  afterEach(() => home.remove())
+
+  it('serves two ranks, and keeps one copy for both with MLA', async () => {
+    await start()
+    const meeting = join(home.folder, 'meeting')
+    await Promise.all(['0', '1'].map((rank) => play('rank', rank, meeting)))
+    const { tenants } = (await (await fetch(`${engine.httpUrl}/status`)).json()) as { tenants: object[] }
+    expect(tenants).toEqual([
+      { model: 'sglang/ranks-mha', salt: '', l1UsageBytes: 2 * 3 * CHUNK_BYTES },
+      { model: 'sglang/ranks-mla', salt: '', l1UsageBytes: 3 * CHUNK_BYTES },
+    ])
+  })
+
+  it.each(['SIGKILL', 'SIGTERM'] as const)('works on over %s, and finds all it had stored', async (signal) => {
+    await start()
+    await whileStopped('restart', signal, {})
+  })
+
+  it('goes on without a cache when the engine comes back with other memory, until it is restarted', async () => {
+    await start()
+    await whileStopped('cold', 'SIGTERM', { l1Size: '48MiB' })
+  })
+
+  it('has its cache back when its first request comes after the engine took it for dead', async () => {
+    await start({ flags: ['--l2', 'none', '--mp-grace', '1s'] })
+    await play('silent')
+  })
+})
 
 async function start(options: Omit<EngineProcessOptions, 'dataDir'> = {}): Promise<void> {
   engine = await home.start({ flags: ['--l2', 'none'], ...options })
 }
 
-it.each([
-  ['misses, stores, loads what was evicted, and hits in part', ['cycle'], { pools: 6 }],
-  ['keeps salts and extra keys apart', ['keys'], { keys: 5 }],
-  ['stores in steps, and what was never looked up', ['steps'], {}],
-  ['holds nothing for requests that ended, were aborted or flushed', ['locks'], {}],
-  ['finds in one process what another one stored', ['store', 'find'], {}],
-  ['serves two ranks', ['tp-mha'], { bytes: 2 * 3 * CHUNK_BYTES }],
-  ['keeps one copy for two ranks with MLA', ['tp-mla'], { bytes: 3 * CHUNK_BYTES }],
-])('%s', async (_what, scenarios, expected) => {
-  await start()
-  for (const scenario of scenarios) {
-    const { stdout } = await run(python, argumentsOf(scenario), { env: environmentOf(), timeout: 170_000 })
-    expect(JSON.parse(stdout.trim().split('\n').at(-1)!)).toMatchObject({
-      ...(scenario === scenarios.at(-1) ? expected : {}),
-      versions: { sglang: '0.5.23', lmcache: '0.5.6' },
-    })
-  }
-})
+/** Runs scenarios to their end. */
+async function play(scenarios: string, ...more: string[]): Promise<Result[]> {
+  const { stdout } = await run(python, [...argumentsOf(scenarios), ...more], { env: environmentOf(), timeout: 600_000 })
+  return resultsIn(stdout)
+}
 
-it.each(['SIGKILL', 'SIGTERM'] as const)(
-  'works on over %s of the engine, and finds all it had stored',
-  async (signal) => {
-    await start()
-    await whileStopped('restart', signal, {})
-  },
-)
-
-it('goes on without a cache when the engine comes back with other memory, until it is restarted', async () => {
-  await start()
-  await whileStopped('cold', 'SIGTERM', { l1Size: '48MiB' })
-})
-
-it('has its cache back when its first request comes after the engine took it for dead', async () => {
-  await start({ flags: ['--l2', 'none', '--mp-grace', '1s'] })
-  await run(python, argumentsOf('silent'), { env: environmentOf(), timeout: 170_000 })
-})
-
-it('says at the start of a server what is not served', async () => {
-  await start()
-  const { stdout } = await run(python, argumentsOf('refusals'), { env: environmentOf(), timeout: 170_000 })
-  expect(JSON.parse(stdout.trim().split('\n').at(-1)!)).toMatchObject({
-    handles: expect.stringContaining('refused: set lmcache.mp.mp_transfer_mode to engine_driven'),
-    groups: expect.stringContaining('does not support multiple KV transfer groups'),
-    pages: expect.stringContaining('chunk size 256 must be a positive multiple'),
-    layers: expect.stringContaining('refused: the log of the kvtier engine says why'),
-  })
-  expect(engine.stderr + engine.stdout).toContain('use those, or another model name')
-})
+function resultsIn(stdout: string): Result[] {
+  return stdout
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as Result)
+}
 
 /** Runs a scenario that waits once, in which time the engine is stopped and another one starts on its port. */
 async function whileStopped(scenario: string, signal: 'SIGKILL' | 'SIGTERM', next: { l1Size?: string }): Promise<void> {

@@ -1,17 +1,15 @@
 """Drives SGLang's radix cache and lmcache's connector for it, unmodified, against a running engine (sglang_server.py).
 
-    python sglang_client.py tcp://127.0.0.1:5555 http://127.0.0.1:8080 SCENARIO
+    python sglang_client.py tcp://127.0.0.1:5555 http://127.0.0.1:8080 SCENARIO[,SCENARIO...]
 
-Prints one JSON line; ends with 1 on a wrong byte or a wrong count. Scenarios that wait for the engine to be stopped
+Prints one JSON line a scenario; ends with 1 on a wrong byte or a wrong count. Scenarios that wait for the engine to be stopped
 print a line and read one. The HTTP API tells what the engine still holds for its clients.
 """
 
 import importlib.metadata
 import json
 import os
-import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 
@@ -217,34 +215,26 @@ def silent(url, http):
     return {}
 
 
-def rank_of_two(url, http, kind):
-    rank, meeting = int(sys.argv[4]), sys.argv[5]
-    dist.init_process_group('gloo', init_method=f'file://{meeting}', rank=rank, world_size=2)
-    server = Server(url, f'sglang/tp-{kind}', 16, kind, tp_size=2, tp_rank=rank, tp_group=dist.group.WORLD)
-    tokens, size = prompt(14, 3 * server.chunk + 40), server.chunk
-    assert server.run('a', tokens) == [0, 0]
-    server.forget()
-    dist.barrier()
-    assert server.run('b', tokens) == [0, 3 * size]
-    server.forget()
-    assert server.run('c', tokens[:2 * size + 30]) == [0, 2 * size]
-    resident, loaded = server.run('d', tokens)
-    assert resident >= 2 * size and resident + loaded == 3 * size
-    dist.barrier()
-    until_free(http)
-    dist.barrier()
-    server.close()
+def rank(url, http):
+    """One of two ranks of a server, joined by gloo: `rank 0|1 FILE`. With MLA both read what the first one writes."""
+    number, meeting = int(sys.argv[4]), sys.argv[5]
+    dist.init_process_group('gloo', init_method=f'file://{meeting}', rank=number, world_size=2)
+    for kind in ('mha', 'mla'):
+        server = Server(url, f'sglang/ranks-{kind}', 16, kind, tp_size=2, tp_rank=number, tp_group=dist.group.WORLD)
+        tokens, size = prompt(14, 3 * server.chunk + 40), server.chunk
+        assert server.run('a', tokens) == [0, 0]
+        server.forget()
+        dist.barrier()
+        assert server.run('b', tokens) == [0, 3 * size]
+        server.forget()
+        assert server.run('c', tokens[:2 * size + 30]) == [0, 2 * size]
+        resident, loaded = server.run('d', tokens)
+        assert resident >= 2 * size and resident + loaded == 3 * size
+        dist.barrier()
+        until_free(http)
+        dist.barrier()
+        server.close()
     return {}
-
-
-def two_ranks(url, http, kind):
-    """Tensor parallelism: two processes, joined by gloo. With MLA both read what the first one writes."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, __file__, url, http, f'rank-{kind}']
-        ranks = [subprocess.Popen([*command, str(rank), os.path.join(folder, 'meeting')]) for rank in range(2)]
-        assert [rank.wait() for rank in ranks] == [0, 0], 'a rank failed'
-    objects = {tenant['model']: tenant['l1UsageBytes'] for tenant in status(http)['tenants']}
-    return {'bytes': objects[f'sglang/tp-{kind}']}
 
 
 def refusal(make):
@@ -267,15 +257,13 @@ def refusals(url, http):
 
 SCENARIOS = {
     'cycle': cycle, 'keys': keys, 'steps': steps, 'locks': locks, 'store': store, 'find': find, 'restart': restart,
-    'cold': cold, 'silent': silent, 'refusals': refusals,
+    'cold': cold, 'silent': silent, 'rank': rank, 'refusals': refusals,
 }
-for kind in ('mha', 'mla'):
-    SCENARIOS[f'tp-{kind}'] = lambda url, http, kind=kind: two_ranks(url, http, kind)
-    SCENARIOS[f'rank-{kind}'] = lambda url, http, kind=kind: rank_of_two(url, http, kind)
 
 
 if __name__ == '__main__':
-    result = [SCENARIOS[name](*sys.argv[1:3]) for name in sys.argv[3].split(',')]
     versions = {name: importlib.metadata.version(name) for name in ('sglang', 'lmcache', 'torch')}
-    print(json.dumps({**result[-1], 'versions': versions}), flush=True)
+    for name in sys.argv[3].split(','):
+        result = SCENARIOS[name](*sys.argv[1:3])
+        print(json.dumps({'scenario': name, **result, 'versions': versions}), flush=True)
     os._exit(0)  # heartbeat threads would keep the process

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
 import {
   CHUNK,
@@ -11,6 +13,7 @@ import {
   startMp,
   storePrompt,
 } from '../support/mp.ts'
+import { REPOSITORY } from '../support/source-tree.ts'
 
 // What SGLang's connector does unlike vLLM's: one client for a scheduler and its worker, one registration for good,
 // stores without a lookup before them, and no question about experiments.
@@ -102,4 +105,15 @@ it('tells a worker at once why it is refused, by what it says when it registers'
   await other.chunkTokens()
   await expect(other.register(contextOf(2n, { ...UNIFIED, layers: 2 }))).rejects.toMatchObject({ code: 'FORBIDDEN' })
   expect(mp.lines).toEqual([expect.stringContaining('use those, or another model name')])
+})
+
+it('tells a worker with device handles at once which setting to change', async () => {
+  const recording = join(REPOSITORY, 'test/golden/mp/lmcache-0.5.6-sglang.json')
+  const { exchanges } = JSON.parse(readFileSync(recording, 'utf8')) as { exchanges: { op: string; frames: string[] }[] }
+  const [, , ...payload] = exchanges.find(({ op }) => op === 'register_kv_cache')!.frames
+  mp = await startMp()
+  const worker = mp.connect()
+  await worker.chunkTokens()
+  await expect(worker.request(1, ...payload.map((frame) => Buffer.from(frame, 'hex')))).rejects.toThrow('engine_driven')
+  expect(mp.lines).toEqual([expect.stringContaining('set lmcache.mp.mp_transfer_mode to engine_driven')])
 })
