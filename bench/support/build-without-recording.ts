@@ -24,6 +24,7 @@ function returns(file: string, signature: string, value = ''): SourceEdit {
  */
 export const RECORDING_EDITS: readonly SourceEdit[] = [
   returns('events/bus.ts', '  publish(type: EventType, tenant: number, timeMs: number, a = 0, b = 0, c = 0): void'),
+  returns('events/bus.ts', '  enqueue(type: EventType, tenant: number, timeMs: number, a = 0, b = 0, c = 0): void'),
   returns('engine/engine.ts', '  #publishAsked(space: SpaceId, chain: HashChain): void'),
   returns('engine/engine.ts', '  #publishStored(space: SpaceId, committed: ChunkRefs): void'),
   returns('engine/lookup-counts.ts', '  #add(tenant: number, column: number, amount: number): void'),

@@ -126,7 +126,7 @@ export class L1Scene {
       },
       {
         clock: new SystemClock(),
-        events: { publish() {} },
+        events: { publish() {}, enqueue() {}, flush() {} },
         tenants: new CounterTable(L1_TENANT_FIELDS, 1),
         totals: new CounterTable(L1_FIELDS, 1),
         onEvicted: (id) => {

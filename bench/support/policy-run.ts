@@ -41,7 +41,13 @@ export function runPolicy(batch: TraceBatch, setup: PolicySetup): PolicyResult {
   const loops: EvictionLoop[] = []
   const options = optionsOf(setup, longestOf(batch))
   const onPressure = () => loops[0]?.wake()
-  const cache = new L1Cache(options, { clock, events: { publish() {} }, tenants, totals, onPressure })
+  const cache = new L1Cache(options, {
+    clock,
+    events: { publish() {}, enqueue() {}, flush() {} },
+    tenants,
+    totals,
+    onPressure,
+  })
   const onError = (_loop: string, error: unknown): never => {
     throw error
   }

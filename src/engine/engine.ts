@@ -361,8 +361,9 @@ export class Engine {
     for (let at = (count - 1) * HASH_WORDS; at >= 0; at -= HASH_WORDS) {
       if (tagSample(words[at]!, space) >= askedBelow) continue
       const tag = chunkTag(words[at]!, words[at + 1]!, space)
-      this.cells.bus.publish(CHUNK_ASKED, tenant, nowMs, tag, ranks * shardBytes, this.#askedChunks)
+      this.cells.bus.enqueue(CHUNK_ASKED, tenant, nowMs, tag, ranks * shardBytes, this.#askedChunks)
     }
+    this.cells.bus.flush()
     this.#askedChunks += count
   }
 
@@ -375,8 +376,9 @@ export class Engine {
       const id = committed.id[at]!
       const word0 = queries.hashWord(id, 0)
       if (tagSample(word0, space) >= usedBelow) continue
-      this.cells.bus.publish(CHUNK_STORED, tenant, nowMs, chunkTag(word0, queries.hashWord(id, 1), space))
+      this.cells.bus.enqueue(CHUNK_STORED, tenant, nowMs, chunkTag(word0, queries.hashWord(id, 1), space))
     }
+    this.cells.bus.flush()
   }
 }
 

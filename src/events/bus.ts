@@ -21,6 +21,13 @@ export interface EventSink {
   publish(type: EventType, tenant: number, timeMs: number, a?: number, b?: number, c?: number): void
 }
 
+/** For whoever publishes several events at once. */
+export interface EventBatchSink extends EventSink {
+  /** As `publish`, but the event is on its way only after a `flush`, or the next `publish`. */
+  enqueue(type: EventType, tenant: number, timeMs: number, a?: number, b?: number, c?: number): void
+  flush(): void
+}
+
 /** Kinds of event that the bus can count. */
 export const EVENT_TYPES_MAX = 64
 
@@ -43,7 +50,7 @@ const READ_TRIES = 8
 const TAIL_EVENTS = 64
 
 /** A bounded ring of events between two threads: one produces, one drains. Any thread may read its counts. */
-export class EventBus implements EventSink {
+export class EventBus implements EventBatchSink {
   readonly buffer: SharedArrayBuffer
   readonly capacityEvents: number
   readonly #indices: Int32Array
@@ -52,6 +59,8 @@ export class EventBus implements EventSink {
   readonly #mask: number
   // The producer's own copies, which save it two atomic reads an event: only it moves head, and tail only grows.
   #head: number
+  /** As far as the consumer was told. */
+  #toldHead: number
   #seenTail: number
 
   private constructor(buffer: SharedArrayBuffer) {
@@ -62,6 +71,7 @@ export class EventBus implements EventSink {
     this.#dropped = new Float64Array(buffer, HEADER_BYTES, DROPPED_DOUBLES)
     this.#records = new Float64Array(buffer, HEADER_BYTES + DROPPED_DOUBLES * 8, this.capacityEvents * RECORD_DOUBLES)
     this.#head = Atomics.load(this.#indices, HEAD)
+    this.#toldHead = this.#head
     this.#seenTail = Atomics.load(this.#indices, TAIL)
   }
 
@@ -81,6 +91,11 @@ export class EventBus implements EventSink {
   }
 
   publish(type: EventType, tenant: number, timeMs: number, a = 0, b = 0, c = 0): void {
+    this.enqueue(type, tenant, timeMs, a, b, c)
+    this.flush()
+  }
+
+  enqueue(type: EventType, tenant: number, timeMs: number, a = 0, b = 0, c = 0): void {
     const head = this.#head
     if (((head - this.#seenTail) | 0) >= this.capacityEvents) {
       this.#seenTail = Atomics.load(this.#indices, TAIL)
@@ -99,6 +114,12 @@ export class EventBus implements EventSink {
     records[at + 4] = b
     records[at + 5] = c
     this.#head = (head + 1) | 0
+  }
+
+  /** One store for all events since the last call: it waits until their memory is the processor's own. */
+  flush(): void {
+    if (this.#head === this.#toldHead) return
+    this.#toldHead = this.#head
     Atomics.store(this.#indices, HEAD, this.#head)
   }
 

@@ -1,4 +1,4 @@
-import type { EventSink } from '../events/bus.ts'
+import type { EventBatchSink } from '../events/bus.ts'
 import type { EventType } from '../events/define.ts'
 
 /** The time of the batch at hand. */
@@ -14,7 +14,7 @@ export interface BatchTime {
  * event tells one or two ages, in seconds since stamps, and then how many it stands for. Nothing is allocated.
  */
 export class AgeRun {
-  readonly #events: EventSink
+  readonly #events: EventBatchSink
   readonly #type: EventType
   readonly #hasTwo: boolean
   readonly #now: BatchTime
@@ -22,7 +22,7 @@ export class AgeRun {
   #tenant = 0
   #count = 0
 
-  constructor(events: EventSink, type: EventType, now: BatchTime) {
+  constructor(events: EventBatchSink, type: EventType, now: BatchTime) {
     this.#events = events
     this.#type = type
     this.#hasTwo = type.payload.length === 3
@@ -45,14 +45,14 @@ export class AgeRun {
     this.#count = count
   }
 
-  /** Publishes what is held, as of now. */
+  /** Hands what is held to the sink, as of now; the sink is to be flushed. */
   flush(): void {
     if (this.#count === 0) return
     const { stamp, timeMs } = this.#now
     const first = ((stamp - this.#since[0]!) >>> 0) / 1000
     const second = ((stamp - this.#since[1]!) >>> 0) / 1000
-    if (this.#hasTwo) this.#events.publish(this.#type, this.#tenant, timeMs, first, second, this.#count)
-    else this.#events.publish(this.#type, this.#tenant, timeMs, first, this.#count)
+    if (this.#hasTwo) this.#events.enqueue(this.#type, this.#tenant, timeMs, first, second, this.#count)
+    else this.#events.enqueue(this.#type, this.#tenant, timeMs, first, this.#count)
     this.#count = 0
   }
 }

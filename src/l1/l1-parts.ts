@@ -1,13 +1,13 @@
 import type { Clock } from '../core/clock.ts'
 import type { CounterTable } from '../core/counters.ts'
-import type { EventSink } from '../events/bus.ts'
+import type { EventBatchSink } from '../events/bus.ts'
 import type { L1Field, L1TenantField, SamplingField } from './l1-recorder.ts'
 import type { L1Tables } from './l1-tables.ts'
 
 /** What the L1 cache works with. */
 export interface L1Parts {
   readonly clock: Clock
-  readonly events: EventSink
+  readonly events: EventBatchSink
   readonly tenants: CounterTable<L1TenantField>
   readonly totals: CounterTable<L1Field>
   /** What samples are wanted; absent = all. */

@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts'
 import type { CounterTable } from '../core/counters.ts'
-import type { EventSink } from '../events/bus.ts'
+import type { EventBatchSink } from '../events/bus.ts'
 import { CHUNK_RETRIEVED, CHUNK_REUSED, L1_GHOST_SEEN, L1_SHARD_LEFT, L1_SHARD_TOUCHED } from '../events/catalogue.ts'
 import { chunkTag, SAMPLE_ALL, tagSample } from '../events/chunk-tag.ts'
 import type { L1_FIELDS, L1_TENANT_FIELDS, SAMPLING_FIELDS } from '../events/counters.ts'
@@ -29,7 +29,7 @@ export type ReadFailure = keyof typeof READ_FAILURES
 export class L1Recorder implements BatchTime {
   readonly #clock: Clock
   readonly #salts: SaltUsage
-  readonly #events: EventSink
+  readonly #events: EventBatchSink
   readonly #tenantCells: Float64Array
   readonly #tenantStride: number
   readonly #tenantUsage: number
@@ -54,7 +54,7 @@ export class L1Recorder implements BatchTime {
   constructor(
     parts: {
       readonly clock: Clock
-      readonly events: EventSink
+      readonly events: EventBatchSink
       readonly tenants: CounterTable<L1TenantField>
       readonly totals: CounterTable<L1Field>
       readonly sampling?: CounterTable<SamplingField>
@@ -100,6 +100,7 @@ export class L1Recorder implements BatchTime {
     this.#touched.flush()
     this.#ghosts.flush()
     this.#reused.flush()
+    this.#events.flush()
   }
 
   /** @param column of the tenant table. */
@@ -147,6 +148,6 @@ export class L1Recorder implements BatchTime {
   chunkRetrieved(tenant: number, space: number, words: Uint32Array, at: number): void {
     const usedBelow = this.#sampling === null ? SAMPLE_ALL : this.#sampling[this.#usedBelow]!
     if (tagSample(words[at]!, space) >= usedBelow) return
-    this.#events.publish(CHUNK_RETRIEVED, tenant, this.timeMs, chunkTag(words[at]!, words[at + 1]!, space))
+    this.#events.enqueue(CHUNK_RETRIEVED, tenant, this.timeMs, chunkTag(words[at]!, words[at + 1]!, space))
   }
 }

@@ -2,7 +2,7 @@ import { ManualClock } from '../../src/core/clock.ts'
 import { CounterTable } from '../../src/core/counters.ts'
 import { HashChain } from '../../src/core/hash-chain.ts'
 import type { SpaceId, TenantId } from '../../src/core/ids.ts'
-import type { EventSink } from '../../src/events/bus.ts'
+import type { EventBatchSink } from '../../src/events/bus.ts'
 import { L1_FIELDS, L1_TENANT_FIELDS } from '../../src/events/counters.ts'
 import type { EventType } from '../../src/events/define.ts'
 import { L1Cache, type L1Parts } from '../../src/l1/l1-cache.ts'
@@ -18,11 +18,21 @@ export interface SeenEvent {
 }
 
 /** Keeps what was published. */
-export class EventLog implements EventSink {
+export class EventLog implements EventBatchSink {
   readonly events: SeenEvent[] = []
+  readonly #held: SeenEvent[] = []
 
   publish(type: EventType, tenant: number, timeMs: number, a = 0, b = 0, c = 0): void {
-    this.events.push({ name: type.name, tenant, timeMs, values: [a, b, c].slice(0, type.payload.length) })
+    this.enqueue(type, tenant, timeMs, a, b, c)
+    this.flush()
+  }
+
+  enqueue(type: EventType, tenant: number, timeMs: number, a = 0, b = 0, c = 0): void {
+    this.#held.push({ name: type.name, tenant, timeMs, values: [a, b, c].slice(0, type.payload.length) })
+  }
+
+  flush(): void {
+    this.events.push(...this.#held.splice(0))
   }
 
   named(type: EventType): SeenEvent[] {

@@ -67,7 +67,7 @@ export class Scene {
     this.cache = new L1Cache(this.options, {
       clock,
       startMs,
-      events: { publish() {} },
+      events: { publish() {}, enqueue() {}, flush() {} },
       tenants: new CounterTable(L1_TENANT_FIELDS, TENANT_ROWS),
       totals: new CounterTable(L1_FIELDS, 1),
       tables: fusedTables(this.tables, this.fuse),

@@ -33,6 +33,20 @@ it('drops the newest event when full and counts it by type', () => {
   expect(bus.depth()).toBe(1)
 })
 
+it('tells of what was enqueued only with a flush, or with what is published after it', () => {
+  const bus = EventBus.create(4)
+  const seen: number[] = []
+  const drain = () => bus.drain(10, (records, at) => seen.push(records[at + EVENT_A]!))
+  bus.enqueue(TYPES[0]!, 0, 1, 1)
+  expect([drain(), bus.depth()]).toEqual([0, 0])
+  bus.flush()
+  drain()
+  bus.enqueue(TYPES[0]!, 0, 2, 2)
+  bus.publish(TYPES[0]!, 0, 3, 3)
+  drain()
+  expect(seen).toEqual([1, 2, 3])
+})
+
 it('counts events being delivered in the depth and as the oldest', () => {
   const bus = EventBus.create(4)
   expect(bus.oldestTimeMs()).toBe(0)
@@ -65,25 +79,34 @@ it('refuses a capacity that is not a power of two', () => {
   expect(() => EventBus.create(3)).toThrow('power of two')
 })
 
-// Oracle: a plain queue of bounded length.
+// Oracle: a plain queue of bounded length, and how many of its events were told of.
 it.each([1, 2, 3])('behaves as a bounded queue through many wrap-arounds (seed %i)', (seed) => {
   const next = random(seed)
   const bus = EventBus.create(8)
   const reader = EventBus.attach(bus.buffer)
   const oracle: number[] = []
+  let told = 0
   let dropped = 0
   for (let step = 1; step <= 5_000; step += 1) {
-    if (next(3) > 0) {
-      bus.publish(TYPES[0]!, 0, step, step)
+    const act = next(6)
+    if (act < 4) {
       if (oracle.length < 8) oracle.push(step)
       else dropped += 1
+      if (act < 2) bus.enqueue(TYPES[0]!, 0, step, step)
+      else bus.publish(TYPES[0]!, 0, step, step)
+      if (act >= 2) told = oracle.length
+    } else if (act === 4) {
+      bus.flush()
+      told = oracle.length
     } else {
-      const wanted = next(5)
+      const wanted = next(8)
       const seen: number[] = []
       reader.drain(wanted, (records, at) => seen.push(records[at + EVENT_A]!))
-      expect(seen).toEqual(oracle.splice(0, wanted))
+      expect(seen).toEqual(oracle.splice(0, Math.min(wanted, told)))
+      told -= seen.length
     }
-    expect([reader.depth(), reader.oldestTimeMs(), bus.dropped()]).toEqual([oracle.length, oracle[0] ?? 0, dropped])
+    const oldest = told > 0 ? oracle[0] : 0
+    expect([reader.depth(), reader.oldestTimeMs(), bus.dropped()]).toEqual([told, oldest, dropped])
   }
 })
 

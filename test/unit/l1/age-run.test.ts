@@ -22,6 +22,7 @@ it('joins what follows each other with the same tenant and ages, and nothing els
   run.add(2, 1_000, 3_000, 1)
   run.flush()
   run.flush()
+  events.flush()
   expect(events.events.map(({ tenant, timeMs, values }) => [tenant, timeMs, ...values])).toEqual([
     [1, 70, 4, 2, 5],
     [2, 70, 4, 2, 1],
@@ -35,6 +36,7 @@ it('reckons ages over the turn of the stamps', () => {
   const run = new AgeRun(events, ONE_AGE, { timeMs: 1, stamp: 500 })
   run.add(0, 2 ** 32 - 500, 0, 1)
   run.flush()
+  events.flush()
   expect(events.events[0]!.values).toEqual([1, 1])
 })
 
@@ -51,6 +53,7 @@ it.each([1, 2, 3])('tells of each thing once, in order (seed %i)', (seed) => {
     if (next(10) === 0) run.flush()
   }
   run.flush()
+  events.flush()
   const told = events.events.flatMap(({ tenant, values: [age, count] }) => Array(count!).fill(`${tenant} ${age}`))
   expect(told).toEqual(oracle)
   expect(events.events.length).toBeLessThan(oracle.length / 2)

@@ -21,7 +21,7 @@ it.each(L1_POLICIES)('a chunk costs L1 no heap: lookups, leases, stores and evic
       leaseEntryCapacity: 4096,
       policy,
     },
-    { clock: new SystemClock(), events: { publish() {} } },
+    { clock: new SystemClock(), events: { publish() {}, enqueue() {}, flush() {} } },
   )
   const space = openSpace(cache)
   const chains = Array.from({ length: 64 }, (_, root) =>
