@@ -144,7 +144,9 @@ export class StackDistance {
     if (sampleValue(tag) >= this.#threshold) return false
     if (this.#now === this.#times) this.#renumber()
     if (this.#isUniform && bytes !== this.#eachBytes) this.#noteBytes(bytes)
-    let entry = this.#find(tag)
+    const spare = this.#free[this.#size]!
+    this.#tags[spare] = tag
+    let entry = this.#find(spare)
     this.isSeen = entry !== NO_ENTRY
     if (this.isSeen) {
       this.#measure(entry, isBatch)
@@ -183,13 +185,14 @@ export class StackDistance {
     assert(Math.abs(bytes - expected) < 1, 'bytes of the history are wrong')
   }
 
-  /** The chunk of a tag: looked for beside the one that was found last, where its prompt goes on, and only then by hash. */
-  #find(tag: number): number {
+  /**
+   * The chunk whose tag stands at `spare`: looked for beside the one that was found last, where its prompt goes on, and
+   * only then by hash.
+   */
+  #find(spare: number): number {
     const guess = this.#foundTime + this.#step
     const guessed = guess < 0 ? NO_ENTRY : this.#entryAt[guess]! - 1
-    if (guessed !== NO_ENTRY && this.#tags[guessed] === tag) return guessed
-    const spare = this.#free[this.#size]!
-    this.#tags[spare] = tag
+    if (guessed !== NO_ENTRY && this.#tags[guessed] === this.#tags[spare]) return guessed
     const entry = this.#index.find(spare)
     if (entry !== NO_ENTRY) this.#step = this.#timeOf[entry] === this.#foundTime - 1 ? -1 : 1
     return entry
