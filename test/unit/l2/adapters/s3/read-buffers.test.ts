@@ -46,6 +46,7 @@ describe('read buffers', () => {
       }
       response.end()
     })
+    server.keepAliveTimeout = 0 // on a busy machine a connection waits for longer than it would be kept
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
     const buffers = new ReadBuffers()
