@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { EngineHome, type EngineProcess, type EngineProcessOptions } from '../support/engine-process.ts'
 import { REPOSITORY } from '../support/source-tree.ts'
 import { pythonEnvironment, requirementsFolder } from './python-environment.ts'
@@ -14,7 +14,10 @@ import { pythonEnvironment, requirementsFolder } from './python-environment.ts'
 const SCRIPT = join(REPOSITORY, 'test/compat/sglang_client.py')
 /** Of one chunk of 256 tokens of `sglang_server.py`: 6 planes of 32, or 3 of 64 with MLA, 2 bytes each. */
 const CHUNK_BYTES = 256 * 6 * 32 * 2
+/** SGLang's modules alone take ten seconds of a processor to load. */
+const PATIENCE_MS = 600_000
 const run = promisify(execFile)
+vi.setConfig({ testTimeout: PATIENCE_MS })
 
 interface Result {
   readonly scenario: string
@@ -117,7 +120,10 @@ async function start(options: Omit<EngineProcessOptions, 'dataDir'> = {}): Promi
 
 /** Runs scenarios to their end. */
 async function play(scenarios: string, ...more: string[]): Promise<Result[]> {
-  const { stdout } = await run(python, [...argumentsOf(scenarios), ...more], { env: environmentOf(), timeout: 600_000 })
+  const { stdout } = await run(python, [...argumentsOf(scenarios), ...more], {
+    env: environmentOf(),
+    timeout: PATIENCE_MS,
+  })
   return resultsIn(stdout)
 }
 
@@ -133,15 +139,19 @@ async function whileStopped(scenario: string, signal: 'SIGKILL' | 'SIGTERM', nex
   const mpPort = Number(engine.addresses.mp!.split(':')[1])
   const httpPort = Number(engine.addresses.http!.split(':')[1])
   const client = spawn(python, argumentsOf(scenario), { env: environmentOf() })
-  const lines = linesOf(client)
-  expect(await lines.next()).toMatchObject({ value: 'stored' })
-  await engine.stop(signal)
-  await start({ mpPort, httpPort, ...next })
-  client.stdin.end('\n')
-  const printed = await lines.next()
-  const [code] = await once(client, 'close')
-  expect(code).toBe(0)
-  expect(JSON.parse(printed.value as string)).toMatchObject({ versions: { sglang: '0.5.23' } })
+  try {
+    const lines = linesOf(client)
+    expect(await lines.next()).toMatchObject({ value: 'stored' })
+    await engine.stop(signal)
+    await start({ mpPort, httpPort, ...next })
+    client.stdin.end('\n')
+    const printed = await lines.next()
+    const [code] = await once(client, 'close')
+    expect(code).toBe(0)
+    expect(JSON.parse(printed.value as string)).toMatchObject({ versions: { sglang: '0.5.23' } })
+  } finally {
+    client.kill('SIGKILL')
+  }
 }
 
 function argumentsOf(scenario: string): string[] {
