@@ -92,7 +92,10 @@ export class WorkerHandlers {
     return FALSE
   }
 
-  /** Knows a worker again that registered with an earlier engine. */
+  /**
+   * Knows a worker again that registered with an earlier engine. One whose layout another has replaced is dead, and known
+   * for as long as it may copy: who is not known could not say that it is done.
+   */
   restore({ context, owner, generation }: RegisteredWorker): void {
     const { engine, models, instances, clock, log } = this.#parts
     const { instanceId, model, worldSize } = context
@@ -101,10 +104,13 @@ export class WorkerHandlers {
       const known = models.find(model).find((one) => one.ranks === worldSize)
       if (known === undefined)
         models.restore({ model, shardBytes: layout.shardBytes, ranks: worldSize, layout: layout.text })
-      if (instances.isFull || (known !== undefined && known.layout !== layout.text)) return
+      if (instances.isFull) return
       const instance = instances.add({ id: instanceId, model, worldSize, layout, owner }, clock.nowMs())
       instance.restore(engine.l1, clock.nowMs())
-      this.#remember({ context, generation })
+      if (known !== undefined && known.layout !== layout.text) {
+        instance.reap(engine.l1)
+        instances.forgetIfDone(instance)
+      } else this.#remember({ context, generation })
     } catch (error) {
       if (!(error instanceof CacheError)) throw error
       log.warn({ model, instance: String(instanceId) }, `a worker is not known any more: ${error.message}`)
