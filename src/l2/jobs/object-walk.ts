@@ -81,7 +81,7 @@ export class ObjectWalk {
       const ended = await adapters.maintain(on, deadlineMs, signal, operation, (reason) => {
         error = reason ?? error
       })
-      await ended?.quiesced // before its memory is used again
+      if (ended?.quiesced !== undefined) await this.#orAborted(ended.quiesced) // before its memory is used again
       if (ended?.value !== undefined) return ended.value
       if (signal.aborted) throw new Cancelled()
       if (failures === TRIES || !isRetryable(error)) throw error
@@ -94,14 +94,21 @@ export class ObjectWalk {
     const { clock, signal } = this.#parts
     if (delayMs > 0) {
       const { promise, resolve } = Promise.withResolvers<void>()
-      const onAbort = () => resolve()
       const timer = clock.schedule(delayMs, resolve)
-      signal.addEventListener('abort', onAbort, { once: true })
-      if (!signal.aborted) await promise
-      signal.removeEventListener('abort', onAbort)
+      await this.#orAborted(promise)
       timer.cancel()
     }
     if (signal.aborted) throw new Cancelled()
+  }
+
+  /** Waits for something, or for the end of the job: nobody uses its memory after that. */
+  async #orAborted(promise: Promise<void>): Promise<void> {
+    const { signal } = this.#parts
+    const aborted = Promise.withResolvers<void>()
+    const onAbort = () => aborted.resolve()
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (!signal.aborted) await Promise.race([promise, aborted.promise])
+    signal.removeEventListener('abort', onAbort)
   }
 }
 

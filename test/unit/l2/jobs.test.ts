@@ -227,6 +227,30 @@ describe('the table of jobs', () => {
     expect(jobs.cancel('job-70')).toBe(false)
   })
 
+  it('ends, when it is told to, although its adapter does not let go of what it was handed', async () => {
+    const stuck = new GatedAdapter()
+    const { jobs, clock, set } = await withJobs({ a: stuck, b: memory() })
+    await storeChain(stuck, 1, 0, 3)
+    stuck.gated.add('load')
+    const [verify, evacuate] = [
+      jobs.start({ kind: 'verify', adapter: 'a' }),
+      jobs.start({ kind: 'evacuate', adapter: 'a', target: 'b' }),
+    ]
+    await settle()
+    clock.advance(LIMITS.loadDeadlineMs + LIMITS.abandonAfterMs)
+    await settle()
+    expect(set.find('a')!.inFlight().abandoned).toBe(2)
+    expect([verify, evacuate].map(({ id }) => jobs.find(id)!.state)).toEqual(['running', 'running'])
+    jobs.cancel(verify.id)
+    await settle()
+    expect(jobs.find(verify.id)!.state).toBe('cancelled')
+    const closed = jobs.close()
+    await settle()
+    expect(jobs.find(evacuate.id)!.state).toBe('cancelled')
+    await closed
+    stuck.openGate()
+  })
+
   it('ends every job at its close', async () => {
     const adapter = memory()
     const { jobs } = await withJobs({ a: adapter })
