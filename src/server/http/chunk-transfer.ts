@@ -19,16 +19,19 @@ export interface TransferParts {
   readonly clock: Clock
 }
 
-/** A lease with the time at which it must be renewed: half its life is left then, so no piece runs past its end. */
+/**
+ * A lease with the time at which it must be renewed: half its life is left then, so no piece runs past its end. It counts
+ * from when the lease was asked for: the answer may have been long on its way.
+ */
 class RenewedLease {
   readonly #parts: TransferParts
   readonly #lease: SlotLease
   #renewAtMs: number
 
-  constructor(parts: TransferParts, lease: SlotLease) {
+  constructor(parts: TransferParts, lease: SlotLease, askedMs: number) {
     this.#parts = parts
     this.#lease = lease
-    this.#renewAtMs = parts.clock.nowMs() + lease.ttlMs / 2
+    this.#renewAtMs = askedMs + lease.ttlMs / 2
   }
 
   /** True when the slot may be touched now, in this turn of the event loop. */
@@ -56,12 +59,13 @@ export class SlotReader extends Readable {
   readonly #renewed: RenewedLease
   #sentBytes = 0
 
-  constructor(parts: TransferParts, shard: ShardRef, lease: SlotLease) {
+  /** @param askedMs when the lease was asked for. */
+  constructor(parts: TransferParts, shard: ShardRef, lease: SlotLease, askedMs: number) {
     super({ highWaterMark: PIECE_BYTES })
     this.#parts = parts
     this.#shard = shard
     this.#lease = lease
-    this.#renewed = new RenewedLease(parts, lease)
+    this.#renewed = new RenewedLease(parts, lease, askedMs)
   }
 
   /** Sums the bytes before the first of them is sent, in turns of the event loop. @throws CacheError LEASE_EXPIRED */
@@ -113,10 +117,16 @@ export class SlotReader extends Readable {
 /**
  * Copies a request body into a reserved slot. The caller commits, or aborts after an error.
  *
+ * @param askedMs when the slot was asked for.
  * @throws CacheError PAYLOAD_TOO_LARGE or BAD_REQUEST when the body is not exactly as long as the slot, LEASE_EXPIRED.
  */
-export async function receiveSlot(parts: TransferParts, lease: SlotLease, body: Readable): Promise<void> {
-  const renewed = new RenewedLease(parts, lease)
+export async function receiveSlot(
+  parts: TransferParts,
+  lease: SlotLease,
+  askedMs: number,
+  body: Readable,
+): Promise<void> {
+  const renewed = new RenewedLease(parts, lease, askedMs)
   const slot = parts.arena.subarray(lease.offset, lease.offset + lease.length)
   let receivedBytes = 0
   // Not destroyed when refused: the error is still to be sent on its connection.

@@ -92,12 +92,13 @@ function addStore(api: Api, parts: ApiParts): void {
       checkBodyLength(layout.shardBytes, body === undefined ? 0 : Number(declared), true)
     }
     const parent = query.parent === 'root' ? null : hashOf(query.parent)
+    const askedMs = parts.clock.nowMs()
     const lease = await engine.reserveShard(shard, parent, traceOf(request, parts).traceparent)
     const answer = { hash: params.hash.toLowerCase(), bytes: layout.shardBytes }
     if (lease.status === 'present') return reply.code(200).send({ ...answer, status: 'present' })
     if (lease.status !== 'granted') throw refused(lease.status)
     try {
-      await receiveSlot(parts, lease, body!)
+      await receiveSlot(parts, lease, askedMs, body!)
     } catch (error) {
       body!.resume() // what is left of it is read and dropped, so that the connection can go on
       await engine.abortShard(lease.leaseId)
@@ -123,9 +124,10 @@ function addRetrieve(api: Api, parts: ApiParts): void {
     const layout = await registeredLayout(parts, query)
     if (query.layout !== undefined) checkSameLayout(layout, { ...layout, layout: query.layout })
     const shard = shardOf(request.params.hash, query, layout)
+    const askedMs = parts.clock.nowMs()
     const lease = await parts.engine.leaseShard(shard, traceOf(request, parts).traceparent)
     if (lease.status === 'miss') throw miss()
-    const body = new SlotReader(parts, shard, lease)
+    const body = new SlotReader(parts, shard, lease, askedMs)
     if (query.checksum === true) reply.header(CHECKSUM_HEADER, await checksumOf(body))
     reply.header('content-type', BINARY).header('content-length', lease.length)
     return reply.send(body)

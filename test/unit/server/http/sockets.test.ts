@@ -108,6 +108,29 @@ describe('a slow transfer', () => {
     expect([engine.servedLeases, engine.expiredReads]).toEqual([0, 1])
   })
 
+  it.each(['', '&checksum=true'])(
+    'sends nothing when its lease was gone before its thread heard of it%s',
+    async (more) => {
+      await store()
+      const { engine, clock } = harness
+      engine.ttlMs = 1000
+      const lease = engine.leaseShard.bind(engine)
+      engine.leaseShard = async (shard) => {
+        const answer = await lease(shard)
+        engine.areLeasesExpired = true // the answer waits while the process stands still
+        clock.advance(engine.ttlMs)
+        return answer
+      }
+      const socket = await raw(
+        `GET ${URL_PATH}?model=m${more} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`,
+      )
+      socket.on('error', () => {})
+      expect((await answerOf(socket)).includes('\x05')).toBe(false)
+      await until(() => engine.leases.size === 0)
+      expect([engine.servedLeases, engine.renewals]).toEqual([0, 1])
+    },
+  )
+
   it('that stores stops when its lease is gone', async () => {
     const { engine, clock } = harness
     const outgoing = httpRequest({
