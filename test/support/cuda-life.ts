@@ -68,7 +68,7 @@ export class CudaLife {
     if (streams[0] !== 0 || streams[1] !== 1) return false
     try {
       const planes = [0, PLANE * BLOCK_BYTES]
-      this.#layout = this.#device.addLayout(0, { planes, blockStride: BLOCK_BYTES, blockBytes: BLOCK_BYTES })
+      this.#layout = this.#device.addLayout([0, 0], { planes, blockStride: BLOCK_BYTES, blockBytes: BLOCK_BYTES })
     } catch {
       return false
     }

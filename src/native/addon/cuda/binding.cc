@@ -11,7 +11,7 @@ using cuda::Gpu;
 using cuda::Outbox;
 
 /** What the end of an environment waits for transfers under way. */
-constexpr int64_t kEndMs = 2000;
+constexpr int64_t kEndMs = 10000;
 
 napi_value closeDevice(napi_env env, napi_callback_info info) {
   Arguments arguments(env, info);
