@@ -15,6 +15,7 @@ const VERSION = packageVersion()
 /** `kvtier serve`: runs the engine until SIGINT or SIGTERM. */
 export async function run(call: CommandCall): Promise<ExitCode> {
   const { options: config, warnings } = loadServeConfig(call)
+  call.terminal.endsUnread = false
   const logger = createLogger(config.general.logLevel)
   for (const warning of warnings) logger.warn(warning)
   const bar = new ProgressBar(call.terminal, new SystemClock(), 'backing L1 with memory')

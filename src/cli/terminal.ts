@@ -6,6 +6,8 @@ export interface Terminal {
   log(text: string): void
   /** Writes to stderr as it is, for a progress line. */
   raw(text: string): void
+  /** Whether the process ends when a text cannot be written. `serve` sets it to false: it is no command with a result. */
+  endsUnread: boolean
   /** stderr is a terminal: progress may be drawn. */
   readonly isInteractive: boolean
   /** stdout is a terminal that wants colours. */
@@ -19,6 +21,7 @@ export function processTerminal(): Terminal {
     out: (text) => void stdout.write(`${text}\n`),
     log: (text) => void stderr.write(`${text}\n`),
     raw: (text) => void stderr.write(text),
+    endsUnread: true,
     isInteractive: stderr.isTTY === true,
     hasColour: stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb',
   }

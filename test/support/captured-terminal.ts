@@ -4,6 +4,7 @@ import type { Terminal } from '../../src/cli/terminal.ts'
 export class CapturedTerminal implements Terminal {
   stdout = ''
   stderr = ''
+  endsUnread = true
   readonly isInteractive: boolean
   readonly hasColour: boolean
 

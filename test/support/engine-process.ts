@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -57,6 +57,8 @@ export interface EngineProcessOptions {
   readonly nodeFlags?: readonly string[]
   /** More variables. */
   readonly env?: Readonly<Record<string, string>>
+  /** Where it writes; default: to us. */
+  readonly stdio?: StdioOptions
 }
 
 /** A running `kvtier serve`, with everything it printed. */
@@ -76,13 +78,14 @@ export class EngineProcess {
   /** Starts an engine on free ports. Resolves once everything listens; throws what it printed when it gives up. */
   static async start(options: EngineProcessOptions): Promise<EngineProcess> {
     const { dataDir, main = MAIN, l1Size = '64MiB', mpPort = 0, httpPort = 0 } = options
-    const { flags = [], nodeFlags = [], env = {} } = options
+    const { flags = [], nodeFlags = [], env = {}, stdio = 'pipe' } = options
     const ports = ['--http-port', String(httpPort), '--prometheus-port', '0', '--mp-port', String(mpPort)]
     const argv = ['serve', '--data-dir', dataDir, ...ports]
     const size = l1Size === '' ? [] : ['--l1-size', l1Size]
     const child = spawn(process.execPath, [...nodeFlags, main, ...argv, ...size, ...flags], {
       cwd: REPOSITORY,
       env: { ...ENVIRONMENT, ...env },
+      stdio,
     })
     const printed = collect(child)
     const exit = once(child, 'close').then(([code]) => code as number | null)
@@ -132,6 +135,12 @@ export class EngineProcess {
 
   get metricsUrl(): string {
     return `http://${this.addresses.metrics!.replace('0.0.0.0', '127.0.0.1')}/metrics`
+  }
+
+  /** Reads nothing of what it prints any more: to write is an error for it from now on. */
+  stopReading(): void {
+    this.#child.stdout?.destroy()
+    this.#child.stderr?.destroy()
   }
 
   /** Asks it to stop, or kills it. Idempotent. @returns its exit code, null after a kill. */
@@ -193,7 +202,7 @@ interface Printed {
 function collect(child: ChildProcess): Printed {
   const printed: Printed = { stdout: [], stderr: [], all: [] }
   for (const stream of ['stdout', 'stderr'] as const) {
-    child[stream]!.setEncoding('utf8').on('data', (text: string) => {
+    child[stream]?.setEncoding('utf8').on('data', (text: string) => {
       printed[stream].push(text)
       printed.all.push(text)
     })

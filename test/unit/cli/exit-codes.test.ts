@@ -1,5 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
 import { expect, it } from 'vitest'
 
 const NODE = 'node_modules/.bin/node'
@@ -50,4 +51,17 @@ it('is quiet when the reader of its output goes away', async () => {
   })
   const [code] = await once(child, 'exit')
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+})
+
+it('says in one line that its output has no room', () => {
+  const full = openSync('/dev/full', 'w')
+  try {
+    const { status, stderr } = spawnSync(NODE, [MAIN, 'print', 'errors'], {
+      encoding: 'utf8',
+      stdio: ['ignore', full, 'pipe'],
+    })
+    expect({ status, stderr }).toEqual({ status: 1, stderr: 'kvtier: the output cannot be written (ENOSPC)\n' })
+  } finally {
+    closeSync(full)
+  }
 })
