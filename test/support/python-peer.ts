@@ -20,8 +20,10 @@ export async function runPeer(
   program: string,
   argv: readonly string[],
   python = 'python3',
+  env: Record<string, string> = {},
 ): Promise<Record<string, unknown>[]> {
-  const { stdout } = await promisify(execFile)(python, [join(FOLDER, program), ...argv], { env: ENVIRONMENT })
+  const options = { env: { ...ENVIRONMENT, ...env } }
+  const { stdout } = await promisify(execFile)(python, [join(FOLDER, program), ...argv], options)
   const lines = stdout.trim().split('\n')
   return lines.map((line) => JSON.parse(line))
 }

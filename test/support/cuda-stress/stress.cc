@@ -142,6 +142,7 @@ bool runCycle(const std::string& library, std::mt19937& random, long& failed) {
     std::memcpy(host.data() + i, &word, 4);
   }
   control("revive");
+  control("own 1");
   if (random() % 3 != 0) {
     char command[128];
     std::snprintf(command, sizeof command, "fail %s %u %d", CALLS[random() % std::size(CALLS)],
