@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t SCRATCH_BYTES = 32u << 20;
 constexpr std::uint64_t PIECES[] = {4u << 10, 8u << 10, 16u << 10, 32u << 10, 64u << 10, 256u << 10, 1u << 20};
-constexpr std::uint32_t COUNTS[] = {8, 64, 512, 2048};
+constexpr std::uint32_t COUNTS[] = {8, 64, 512};
 constexpr int REPEATS = 3;
 
 /** Pinned memory of the arena's kind that holds nothing: a measured store must not write into the arena. */
