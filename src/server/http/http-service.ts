@@ -33,6 +33,7 @@ import { storageRoutes } from './routes/storage-routes.ts'
 import { tokenizeRoutes } from './routes/tokenize-routes.ts'
 import { errorAnswers, JSON_BODY_MAX, NoQuery } from './schemas.ts'
 import type { TokenStore } from './token-store.ts'
+import { keepForAnswer } from './unread-body.ts'
 
 export interface HttpServiceParts extends ApiParts {
   readonly options: HttpOptions
@@ -100,7 +101,8 @@ export class HttpService {
       gate.check(request, reply)
     })
     takeExactText(api)
-    api.addHook('onSend', async (_request, reply) => {
+    api.addHook('onSend', async (request, reply) => {
+      keepForAnswer(request, reply)
       if (isClosing) reply.header('connection', 'close')
     })
     api.addHook('preValidation', readQueryNumbers)

@@ -194,6 +194,32 @@ describe('a request that does not arrive in time', () => {
   })
 })
 
+describe('a body that is refused for its length', () => {
+  const head = 'POST /tokenize HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n'
+  const next = 'GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n'
+
+  it.each([
+    ['with its length told', `content-length: ${SHARD_BYTES}\r\n\r\n`, 'x'.repeat(SHARD_BYTES)],
+    ['in pieces', 'transfer-encoding: chunked\r\n\r\n', `1000000\r\n${'x'.repeat(SHARD_BYTES)}\r\n0\r\n\r\n`],
+  ])('%s is taken to its end, so that the client sees why', async (_how, length, body) => {
+    const early = 8 << 20
+    const socket = await raw(head + length, body.slice(0, early))
+    let text = ''
+    socket.setEncoding('utf8').on('data', (piece: string) => {
+      text += piece
+    })
+    await until(() => text.includes('PAYLOAD_TOO_LARGE'))
+    socket.write(body.slice(early) + next) // only now: who closes after the answer resets what still comes
+    await once(socket, 'close')
+    expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 413', 'HTTP/1.1 200'])
+  })
+
+  it('ends the connection where the rest would be without an end', async () => {
+    const socket = await raw(`${head}content-length: ${2 ** 40}\r\n\r\n`)
+    expect(await answerOf(socket)).toMatch(/^HTTP\/1\.1 413 /)
+  })
+})
+
 describe('a stopping server', () => {
   it('finishes what is under way, and ends its connection', async () => {
     const head = `PUT ${URL_PATH}?model=m&parent=root HTTP/1.1\r\nhost: localhost\r\n`
