@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { assert } from '../core/assert.ts'
 import type { Clock } from '../core/clock.ts'
 import { CacheError } from '../core/errors.ts'
 import { HashChain } from '../core/hash-chain.ts'
@@ -149,20 +150,23 @@ export class AttachedPools {
     return true
   }
 
-  detach(poolId: string): boolean {
+  /** Resolves when no memory of the pool is mapped any more: its owner may free it. False = there is no such pool. */
+  async detach(poolId: string): Promise<boolean> {
     const pool = this.#pools.get(poolId)
     if (pool === undefined) return false
     this.#pools.delete(poolId)
-    pool.timeline?.close()
     const { device } = this.#engine.device!
-    if (isSharing(device)) for (const number of pool.numbers) device.closePool(number)
+    assert(isSharing(device), 'a pool of another process without a device that shares')
+    const timeline = pool.timeline?.close()
+    const closed = pool.numbers.map((number) => new Promise<void>((resolve) => device.closePool(number, resolve)))
+    await Promise.all([timeline, ...closed])
     return true
   }
 
   /** Detaches pools whose owners have not renewed them in time: they are gone. */
   sweep(): void {
     const nowMs = this.#clock.nowMs()
-    for (const [poolId, { expiresMs }] of this.#pools) if (expiresMs <= nowMs) this.detach(poolId)
+    for (const [poolId, { expiresMs }] of this.#pools) if (expiresMs <= nowMs) void this.detach(poolId)
   }
 
   /**

@@ -133,14 +133,17 @@ export class BorrowedBlocks {
     return true
   }
 
-  /** Ends a borrower and all that it holds: it, or whoever closes it, says that its kernels write no more. */
-  close(id: string): boolean {
+  /**
+   * Ends a borrower and all that it holds: it, or whoever closes it, says that its kernels write no more. Resolves when
+   * its timeline is not mapped any more. False = there is no such borrower.
+   */
+  async close(id: string): Promise<boolean> {
     const borrower = this.#borrowers.get(id)
     if (borrower === undefined) return false
     this.#borrowers.delete(id)
     for (const hold of borrower.holds.values()) this.#end(hold)
     borrower.holds.clear()
-    borrower.timeline?.close()
+    await borrower.timeline?.close()
     return true
   }
 
@@ -237,7 +240,7 @@ export class BorrowedBlocks {
   sweep(): void {
     const nowMs = this.#parts.clock.nowMs()
     for (const { id, process, expiresMs } of this.#borrowers.values()) {
-      if (expiresMs <= nowMs && process !== null && !this.#parts.isRunning(process)) this.close(id)
+      if (expiresMs <= nowMs && process !== null && !this.#parts.isRunning(process)) void this.close(id)
     }
   }
 

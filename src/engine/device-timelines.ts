@@ -144,13 +144,14 @@ export class Timeline {
     for (const giveUp of [...this.#waits]) giveUp()
   }
 
-  /** Ends the waits and gives the memory back. Idempotent. */
-  close(): void {
+  /** Ends the waits and gives the memory back; resolves when it is given back. Idempotent. */
+  async close(): Promise<void> {
     if (this.#isClosed) return
     this.endWaits()
     this.#isClosed = true
-    this.#parts.device.closePool(this.#parts.pool)
-    this.#parts.onClose(this)
+    const { device, pool, onClose } = this.#parts
+    onClose(this)
+    await new Promise<void>((resolve) => device.closePool(pool, resolve))
   }
 
   #write(word: number, value: number): void {

@@ -185,8 +185,9 @@ export class CudaDevice implements SharingDevice {
   }
 
   /** Gives back a pool of another process, after the transfers under way. Later ones fail. */
-  closePool(pool: number): void {
-    this.#native?.closePool(pool)
+  closePool(pool: number, done: () => void = () => {}): void {
+    if (this.#native === null) this.#refuse(done)
+    else this.#native.closePool(this.#number(done), pool)
   }
 
   /** Puts `value` into a word of a pool, 8 bytes at `offset`, once all before it on the stream has ended. */

@@ -128,8 +128,12 @@ export interface SharingDevice extends Device {
    */
   importPool(handle: Uint8Array, offset: number, bytes: number): number
 
-  /** Gives a pool back once the transfers under way have ended. Later ones fail. Returns at once. */
-  closePool(pool: number): void
+  /**
+   * Gives a pool back once the transfers under way have ended. Later ones fail. Returns at once.
+   *
+   * @param done called when the mapping is gone: from then on its owner may free the memory.
+   */
+  closePool(pool: number, done?: () => void): void
 
   /** The 64 bytes by which another process opens our pool. @throws CacheError DEVICE_FAULT */
   exportPool(): Uint8Array

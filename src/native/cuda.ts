@@ -117,8 +117,8 @@ export interface CudaFunctions {
   exportPool(): Uint8Array | string
   /** Number of the pool, or why it cannot be opened. Pool 0 is the device's own. */
   importPool(handle: Uint8Array, offset: number, bytes: number): number | string
-  /** After the transfers under way. Those that come later fail. */
-  closePool(pool: number): void
+  /** After the transfers under way, with a fence of its own. Those that come later fail. */
+  closePool(id: number, pool: number): void
   /** isSignal 1: the word becomes `value` after all before it; 0: the stream goes on once it is at least that. */
   semaphore(isSignal: number, stream: number, pool: number, offset: number, value: number): void
   measure(budgetSeconds: number): void

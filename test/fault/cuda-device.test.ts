@@ -94,6 +94,31 @@ it(
   },
 )
 
+it(
+  'loses a device whose streams cannot be put in order: nothing overtakes what it was to wait for',
+  needsDriver,
+  async () => {
+    standIn!.control('revive')
+    const { device } = openDevice(standIn!)
+    try {
+      const [stores, loads] = [device.createStream(), device.createStream()]
+      const errors: (string | null)[] = []
+      const submit = (stream: number, direction: Direction) =>
+        device.submit(stream, batchOf(direction, 8), (_, error) => errors.push(error?.message ?? null))
+      submit(stores, 'store')
+      standIn!.control('fail cuStreamWaitEvent 1 2')
+      device.wait(loads, stores)
+      for (let i = 0; i < 3; i += 1) submit(loads, 'load')
+      await until('all fences', () => (device.pending === 0 ? true : undefined))
+      expect(errors.slice(1)).toEqual(new Array(3).fill(expect.stringContaining('(2)')))
+      expect(device.state).toBe('lost')
+    } finally {
+      device.close()
+    }
+    expectNothingLeft()
+  },
+)
+
 it('does without a way to copy that fails, from then on, and says so', needsDriver, async () => {
   standIn!.control('revive')
   const { device, host } = openDevice(standIn!)
@@ -120,6 +145,35 @@ it('does without a way to copy that fails, from then on, and says so', needsDriv
   }
   expectNothingLeft()
 })
+
+it(
+  'says that a pool is closed when the copies under way have ended and it is not mapped any more',
+  needsDriver,
+  async () => {
+    standIn!.control('revive')
+    standIn!.control('own 1')
+    const { device } = openDevice(standIn!)
+    try {
+      const pool = device.importPool(device.exportPool(), 0, KIB)
+      const stream = device.createStream()
+      standIn!.control('hold 1')
+      const ended: string[] = []
+      device.submit(stream, batchOf('load', 4), () => ended.push('copy'))
+      device.closePool(pool, () => ended.push(`pool, with ${standIn!.count('imported')} bytes mapped`))
+      device.closePool(pool, () => ended.push('pool that is closed already'))
+      await until('the refused close', () => (ended.length === 1 ? true : undefined))
+      expect(standIn!.count('imported')).toBeGreaterThan(0)
+      standIn!.control('hold 0')
+      await until('both', () => (device.pending === 0 ? true : undefined))
+      expect(ended).toEqual(['pool that is closed already', 'copy', 'pool, with 0 bytes mapped'])
+    } finally {
+      standIn!.control('hold 0')
+      standIn!.control('own 0')
+      device.close()
+    }
+    expectNothingLeft()
+  },
+)
 
 it('opens no handle of its own process, and says why; the device goes on', needsDriver, async () => {
   standIn!.control('revive')

@@ -173,7 +173,7 @@ bool checkPeers(const std::string& library) {
     const bool isReadable = readPeer(device, lane, layout, 2) || readPeer(device, lane, layout, 1);
     std::printf("{\"check\":\"deadPeer\",\"isReadable\":%s,\"result\":%d,\"lostWith\":%d}\n", wordOf(isReadable),
                 device.fences.firstFailure, device.gpu->lostWith());
-    device.gpu->closePool(static_cast<std::uint32_t>(pool));
+    device.gpu->closePool(static_cast<std::uint32_t>(pool), 0);
   }
   return device.gpu != nullptr && device.gpu->close(std::chrono::seconds(30)) && isFine;
 }

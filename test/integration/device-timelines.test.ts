@@ -25,6 +25,8 @@ interface Rig {
   /** What a kernel of the other process would write. */
   write(word: number, value: number): void
   read(word: number): Promise<number>
+  /** Bytes of other processes that are mapped. */
+  mappedBytes(): number
 }
 
 /** A timeline on the device's own pool: the stand-in can let a process open its own handle. */
@@ -60,6 +62,7 @@ async function withRig(work: (rig: Rig) => Promise<void>): Promise<void> {
         await copy('store')
         return Number(new DataView(host.buffer).getBigUint64(word * 8, true))
       },
+      mappedBytes: () => standIn.count('imported'),
     })
   } finally {
     timeline.close()
@@ -109,6 +112,17 @@ it('waits end with the timeline, and at a stop of the engine: the device comes t
     const second = expect(timeline.reached({ word: 3, value: 1 })).rejects.toMatchObject({ code: 'DEVICE_TIMEOUT' })
     timeline.close()
     await second
+  })
+})
+
+it('a timeline is closed when its memory is not mapped any more', needsDriver, async () => {
+  await withRig(async ({ timeline, mappedBytes }) => {
+    const refused = expect(timeline.reached({ word: 2, value: 1 })).rejects.toMatchObject({ code: 'DEVICE_TIMEOUT' })
+    const closed = timeline.close()
+    expect(mappedBytes()).toBeGreaterThan(0)
+    await closed
+    await refused
+    expect(mappedBytes()).toBe(0)
   })
 })
 

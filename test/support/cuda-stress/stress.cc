@@ -21,6 +21,8 @@ constexpr std::uint64_t POOL_BYTES = 64 * 1024;
 constexpr std::uint64_t HALF_BYTES = POOL_BYTES;
 constexpr std::uint64_t PIECE_BYTES = 4096;
 constexpr std::size_t PIECES = POOL_BYTES / PIECE_BYTES;
+/** Of fences of pools that were given back. */
+constexpr double CLOSE_ID = 1e6;
 
 // Calls that give something back are left out: one that fails there leaves what it was to free.
 const char* const CALLS[] = {"cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuMemAlloc", "cuMemHostRegister",
@@ -57,7 +59,8 @@ struct Arrivals {
       }
       std::vector<Fence> taken;
       outbox->take(taken);
-      fences.insert(fences.end(), taken.begin(), taken.end());
+      for (const Fence& fence : taken)
+        if (fence.id != CLOSE_ID) fences.push_back(fence);
     }
   }
 };
@@ -107,7 +110,7 @@ bool useDevice(Gpu& gpu, Arrivals& arrivals, std::vector<unsigned char>& host, s
     std::string reason;
     if (gpu.exportPool(handle, reason)) {
       const int pool = gpu.importPool(handle, 0, POOL_BYTES, reason);
-      if (pool > 0) gpu.closePool(static_cast<std::uint32_t>(pool));
+      if (pool > 0) gpu.closePool(static_cast<std::uint32_t>(pool), CLOSE_ID);
     }
   }
   std::vector<std::size_t> order(PIECES);

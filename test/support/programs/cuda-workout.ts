@@ -96,9 +96,14 @@ const work: readonly ((device: CudaFunctions) => unknown)[] = [
     const handle = device.exportPool()
     if (typeof handle === 'string') return
     const pool = device.importPool(next(9) === 0 ? handle.subarray(1) : handle, next(2 * BLOCK_BYTES), POOL_BYTES / 2)
-    if (typeof pool === 'number' && next(2) === 0) device.closePool(pool)
+    if (typeof pool !== 'number' || next(2) !== 0) return
+    device.closePool(4, pool)
+    pending += 1
   },
-  (device) => device.closePool(next(4)),
+  (device) => {
+    device.closePool(5, next(4))
+    pending += 1
+  },
   (device) => device.wait(next(3), next(3)),
   (device) => device.semaphore(1, next(3), 0, next(POOL_BYTES), next(9)),
   (device) => device.semaphore(0, next(3), 0, 8 * next(BLOCKS), 0),

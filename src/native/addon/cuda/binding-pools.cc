@@ -54,10 +54,13 @@ napi_value importPool(Handle& handle, Arguments& arguments) {
   return numberOr(arguments.env(), pool, reason);
 }
 
-// closePool(pool)
+// closePool(id, pool)
 napi_value closePool(Handle& handle, Arguments& arguments) {
-  const std::size_t pool = arguments.index(0, kMostNumbers);
-  if (arguments.ok()) handle.gpu->closePool(static_cast<std::uint32_t>(pool));
+  const auto id = static_cast<double>(arguments.index(0, 0xffffffffu));
+  const std::size_t pool = arguments.index(1, kMostNumbers);
+  if (!arguments.ok()) return nullptr;
+  countPending(handle, handle.pending + 1);
+  handle.gpu->closePool(static_cast<std::uint32_t>(pool), id);
   return undefined(arguments.env());
 }
 

@@ -85,11 +85,14 @@ std::uint64_t Gpu::bytesFrom(DevicePointer pointer) const {
   return isKnown && pointer >= base && pointer - base < bytes ? bytes - (pointer - base) : 0;
 }
 
-void Gpu::closePool(std::uint32_t number) {
-  push({nullptr, [this, number] {
-          if (number == 0 || number >= pools_.size() || !pools_[number].isOpen) return;
+void Gpu::closePool(std::uint32_t number, double id) {
+  push({nullptr, [this, number, id] {
+          if (number == 0 || number >= pools_.size() || !pools_[number].isOpen) {
+            outbox_->post({id, 0, INVALID_VALUE, 0, LOOP, NO_PIECE});
+            return;
+          }
           pools_[number].isOpen = false;
-          ClosingPool closing{number, {}};
+          ClosingPool closing{number, {}, id};
           for (const auto& lane : lanes_) closing.until.push_back(lane->submitted);
           closing_.push_back(std::move(closing));
           closingPools_.store(closing_.size());
@@ -110,7 +113,8 @@ void Gpu::closeRestedPools() {
       if (!isAtRest) continue;
       stats_.importedPools -= 1;
     }
-    driver_->ipcCloseHandle(pools_[closing.pool].mapping);
+    const Result result = driver_->ipcCloseHandle(pools_[closing.pool].mapping);
+    outbox_->post({closing.id, 0, result, 0, LOOP, NO_PIECE});
     pools_[closing.pool].mapping = 0;
     closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i - 1));
   }

@@ -105,10 +105,9 @@ void Gpu::wait(std::size_t laneNumber, std::size_t earlier) {
           if (before.submitted == 0) return;
           lane.after.push_back({earlier, before.submitted});
           if (before.last == nullptr || lost_.load() != SUCCESS) return;
+          // All that comes to this lane would run without its order, not the next transfer alone.
           const Result result = driver_->streamWaitEvent(lane.stream, before.last->end, 0);
-          if (result == SUCCESS) return;
-          lane.broken = result;
-          if (isFatal(result)) lose(result);
+          if (result != SUCCESS) lose(result);
         }});
 }
 

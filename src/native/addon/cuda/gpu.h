@@ -145,7 +145,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   /** Opens the pool of another process: number of the pool, or -1 with a reason. */
   int importPool(const IpcHandle& handle, std::uint64_t offset, std::uint64_t bytes, std::string& reason);
   /** Closes it once the transfers under way have ended; those that come later fail. Does not wait. */
-  void closePool(std::uint32_t pool);
+  void closePool(std::uint32_t pool, double id);
 
   /** Puts `value` into a 64-bit word of a pool once everything before it on the stream has ended. */
   bool signal(std::size_t lane, std::uint32_t pool, std::uint64_t offset, std::uint64_t value);
@@ -186,6 +186,7 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   struct ClosingPool {
     std::uint32_t pool;
     std::vector<std::uint64_t> until;
+    double id;
   };
   struct Lane {
     Stream stream = nullptr;
