@@ -1,16 +1,16 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { Dealer } from 'zeromq'
 import { encodePayload } from '../../src/protocol/mp/client-codec.ts'
 import { GENERATIONS, idOf, SERVED_OPS, type ServedOp } from '../../src/protocol/mp/generations.ts'
 import { contextOf, keyOf, promptOf } from './mp.ts'
 import { random } from './random.ts'
+import { GREETING, RawPeer, READY } from './raw-peer.ts'
 import { REPOSITORY } from './source-tree.ts'
 
 type Next = (limit: number) => number
 
-const DEALERS = 6
+const PEERS = 6
 const RAW_SOCKETS_MAX = 16
 const MESSAGES_OF_A_ROUND = 100
 const MIB = 1024 * 1024
@@ -34,7 +34,7 @@ const CLAIMS = [0xc6, 0xc9, 0xdb, 0xdd, 0xdf]
 export class MpFuzzer {
   readonly #address: string
   readonly #seed: number
-  readonly #dealers: (Dealer | undefined)[] = []
+  readonly #peers: (RawPeer | undefined)[] = []
   readonly #raw: Socket[] = []
   readonly counts = { rounds: 0, messages: 0, bytes: 0, connections: 0, largeMessages: 0 }
 
@@ -47,58 +47,47 @@ export class MpFuzzer {
   async round(): Promise<void> {
     const number = this.counts.rounds++
     const next = random(this.#seed * 1_000_003 + number)
-    const dealer = this.#dealer(next)
+    const peer = this.#peer(next)
     const kinds = [noise, plausible, plausible, mutated, mutated, claiming, life, life, life, manyFrames]
     const kind = next(20)
-    if (kind === 10) await this.#large(dealer, next)
+    if (kind === 10) await this.#large(peer, next)
     else if (kind === 11) this.#wire(next)
     else {
       const make = kinds[kind % kinds.length]!
       for (let sent = 0; sent < MESSAGES_OF_A_ROUND; ) {
         const messages = make(next)
         sent += Math.max(1, messages.length)
-        for (const message of messages) if (!(await this.#send(dealer, message))) return
+        for (const message of messages) if (!(await this.#send(peer, message))) return
       }
     }
   }
 
   close(): void {
-    for (const dealer of this.#dealers) dealer?.close()
+    for (const peer of this.#peers) peer?.close()
     for (const socket of this.#raw) socket.destroy()
   }
 
   /** One of a few peers. Now and then one goes, in the middle of whatever it was doing, and another comes. */
-  #dealer(next: Next): Dealer {
-    const slot = next(DEALERS)
-    const known = this.#dealers[slot]
-    if (known !== undefined && next(4) > 0) return known
+  #peer(next: Next): RawPeer {
+    const slot = next(PEERS)
+    const known = this.#peers[slot]
+    if (known?.isOpen === true && next(4) > 0) return known
     known?.close()
-    const isDeaf = next(3) === 0
-    const dealer = new Dealer({
-      linger: 0,
-      sendTimeout: 1_000,
-      sendHighWaterMark: 8,
-      ...(isDeaf ? { receiveHighWaterMark: 1 } : {}),
-    })
-    dealer.connect(`tcp://${this.#address}`)
-    this.#dealers[slot] = dealer
+    const peer = new RawPeer(this.#address, next(3) === 0)
+    this.#peers[slot] = peer
     this.counts.connections += 1
-    if (!isDeaf) void drain(dealer)
-    return dealer
+    return peer
   }
 
-  /** @returns false when the peer was cut off, or takes nothing any more: there will be another. */
-  async #send(dealer: Dealer, frames: Uint8Array[]): Promise<boolean> {
+  /** @returns false when the peer was cut off, or nothing is taken from it any more: there will be another. */
+  #send(peer: RawPeer, frames: Uint8Array[]): Promise<boolean> {
     this.counts.messages += 1
     for (const { length } of frames) this.counts.bytes += length
-    return await dealer.send(frames).then(
-      () => true,
-      () => false,
-    )
+    return peer.send(frames)
   }
 
   /** Prompts of many megabytes, and frames over the limit of the socket. */
-  async #large(dealer: Dealer, next: Next): Promise<void> {
+  async #large(peer: RawPeer, next: Next): Promise<void> {
     for (let sent = 0; sent < 4; sent += 1) {
       this.counts.largeMessages += 1
       const tokens = new Uint32Array(next(3) * MIB + next(MIB)).fill(next(2 ** 31))
@@ -106,12 +95,7 @@ export class MpFuzzer {
       const op = (['lookup', 'prepare_store', 'prepare_retrieve', 'commit_store'] as const)[next(4)]!
       const isOver = next(6) === 0
       const frame = isOver ? new Uint8Array(24 * MIB) : key
-      await this.#send(dealer, [
-        encodePayload.int(sent),
-        encodePayload.text(op),
-        frame,
-        encodePayload.int(worker(next)),
-      ])
+      await this.#send(peer, [encodePayload.int(sent), encodePayload.text(op), frame, encodePayload.int(worker(next))])
     }
   }
 
@@ -124,28 +108,13 @@ export class MpFuzzer {
     socket.resume()
     this.#raw.push(socket)
     this.counts.connections += 1
-    const greeting = Buffer.alloc(64)
-    Buffer.from([0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 0]).copy(greeting)
-    greeting.write('NULL', 12)
-    const ready = Buffer.from(
-      '\x04\x29\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity\x00\x00\x00\x00',
-      'latin1',
-    )
     const gibibyte = Buffer.from([next(2) === 0 ? 0x02 : 0x03, 0, 0, 0, 0, 0x40, 0, 0, 0])
-    const parts = [greeting, ready, gibibyte, bytesOf(next, next(2000))]
+    const parts = [GREETING, READY, gibibyte, bytesOf(next, next(2000))]
     const way = next(4)
     if (way === 0) socket.write(parts[3]!)
-    else if (way === 1) socket.write(greeting.subarray(0, next(64)))
+    else if (way === 1) socket.write(GREETING.subarray(0, next(64)))
     else socket.write(Buffer.concat(parts))
     if (next(2) === 0) socket.end()
-  }
-}
-
-async function drain(dealer: Dealer): Promise<void> {
-  try {
-    for await (const frames of dealer) void frames
-  } catch {
-    // closed
   }
 }
 
